@@ -28,8 +28,10 @@ fn engines() -> Vec<(&'static str, Engine)> {
     #[cfg_attr(not(feature = "jit"), allow(unused_mut))]
     let mut engines: Vec<_> = engines.into_iter().map(|e| (e.name(), e)).collect();
     #[cfg(feature = "jit")]
-    for (name, groups) in [("batch4", picajit::jit::Interleave::Off), ("batch8", picajit::jit::Interleave::On)] {
-        use picajit::jit::{Jit, Settings, Variant};
+    for (name, groups) in
+        [("batch4", picajit::internals::jit::Interleave::Off), ("batch8", picajit::internals::jit::Interleave::On)]
+    {
+        use picajit::internals::jit::{Jit, Settings, Variant};
         let settings = Settings { interleave: groups, batch_threshold: 1, ..Settings::default() };
         if let Ok(jit) = Jit::with(Variant::Batch, settings) {
             engines.push((name, Engine::native(jit)));

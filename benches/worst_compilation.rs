@@ -14,8 +14,8 @@ mod counting;
 mod recipe;
 
 use cost::{Cost, KINDS};
+use picajit::internals::jit::Jit;
 use picajit::isa::numeric::Precision;
-use picajit::jit::Jit;
 use picajit_fuzz::choice::Choices;
 use recipe::{Family, NUMBERS, Recipe};
 use std::collections::HashMap;

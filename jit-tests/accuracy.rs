@@ -13,7 +13,7 @@ mod extent;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use picajit::container::float24::f24_to_f32;
-use picajit::isa::float24::{LIMIT, Rounding, SMALLEST, TAIL_64};
+use picajit::internals::float24::{LIMIT, Rounding, SMALLEST, TAIL_64};
 use picajit::isa::numeric::Precision;
 
 /// Distance between two tested arguments.

@@ -3,9 +3,9 @@
 use crate::hosted::Hosted;
 #[cfg(feature = "jit")]
 use crate::prerequisites::skipped;
-use picajit::interp::Interp;
 #[cfg(feature = "jit")]
-use picajit::jit::{Interleave, Variant};
+use picajit::internals::jit::{Interleave, Variant};
+use picajit::interp::Interp;
 use picajit::kernel::Backend;
 use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
@@ -55,8 +55,9 @@ pub fn on_units() -> Vec<Engine> {
         ("batch8", Variant::Batch, Interleave::On),
         ("unoptimised", Variant::Unoptimised, Interleave::Auto),
     ] {
-        let settings = picajit::jit::Settings { batch_threshold: 0, interleave: groups, ..Default::default() };
-        match picajit::jit::Jit::with(variant, settings) {
+        let settings =
+            picajit::internals::jit::Settings { batch_threshold: 0, interleave: groups, ..Default::default() };
+        match picajit::internals::jit::Jit::with(variant, settings) {
             Ok(jit) => engines.push(Engine { name, backend: jit.with_fallback(Arc::new(Interp)) }),
             Err(reason) => skipped(&format!("engines of native code: {reason}")),
         }

@@ -3,9 +3,9 @@
 //! [`crate::outcome`] applies items to state and checks results against them.
 
 use picajit::container::float24::f24_to_f32;
+use picajit::internals::literal::parse_f32;
 use picajit::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS};
 use picajit::state::Exit;
-use picajit::text::literal::parse_f32;
 
 /// Something a run can set or expect.
 #[derive(Clone, Debug, PartialEq)]

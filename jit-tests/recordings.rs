@@ -11,10 +11,10 @@ mod frames;
 mod prerequisites;
 
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
-use picajit::gpu::recording::Recording;
 use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, TriangleSink};
+use picajit::internals::float24::Rounding;
+use picajit::internals::recording::Recording;
 use picajit::isa::Stage;
-use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::program::{Entry, Program, ProgramHash};
 use picajit::semantics::Semantics;

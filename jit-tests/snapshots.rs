@@ -75,18 +75,23 @@ fn simplified(loaded: &Loaded, form: Form) -> Result<Option<String>, String> {
 /// Machine code for the CPU of that name, or its CLIF.
 #[cfg(feature = "targets")]
 fn code(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
-    made(loaded, name, host, picajit::jit::Variant::Vec4)
+    made(loaded, name, host, picajit::internals::jit::Variant::Vec4)
 }
 
 /// The same for batch code.
 #[cfg(feature = "targets")]
 fn batch(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
-    made(loaded, name, host, picajit::jit::Variant::Batch)
+    made(loaded, name, host, picajit::internals::jit::Variant::Batch)
 }
 
 #[cfg(feature = "targets")]
-fn made(loaded: &Loaded, name: &str, host: bool, variant: picajit::jit::Variant) -> Result<Option<String>, String> {
-    use picajit::jit::{Target, explain_for};
+fn made(
+    loaded: &Loaded,
+    name: &str,
+    host: bool,
+    variant: picajit::internals::jit::Variant,
+) -> Result<Option<String>, String> {
+    use picajit::internals::jit::{Target, explain_for};
     let target = Target::ALL.into_iter().find(|t| t.name() == name).ok_or("no such CPU")?;
     let config = picajit::kernel::Config::default();
     let stages = explain_for(target, variant, &loaded.program, loaded.entry, &config);

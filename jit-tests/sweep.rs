@@ -68,7 +68,7 @@ const TIER0_BASELINE: Engine<'static> = Engine { name: "tier0-baseline", backend
 /// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
-    use picajit::jit::{Interleave, Jit, Settings, Variant};
+    use picajit::internals::jit::{Interleave, Jit, Settings, Variant};
     use picajit_fuzz::percent;
     use picajit_fuzz::stats::EngineStats;
     // Every second part interleaves two groups wherever that is possible. The last two have

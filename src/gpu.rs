@@ -11,7 +11,7 @@
 //! | [`registers`] | writes by id | stored words and their fields |
 //! | `state` | | all that a savestate holds |
 //! | [`commands`] | a command list | writes |
-//! | [`recording`] | a text | guest memory and a command list |
+//! | `recording` | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
 //! | `program_cache` | code and entry | a [`Shader`](crate::engine::Shader), on demand |
 //! | `configuration` | registers | plans of fetch and output map, kept until one changes |
@@ -71,7 +71,7 @@
 
 pub mod cache;
 pub mod commands;
-pub mod recording;
+pub(crate) mod recording;
 pub mod registers;
 
 mod assembly;

@@ -47,8 +47,8 @@
 //! | for | module |
 //! |---|---|
 //! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, `gpu_code` for shaders on the host's GPU, [`executable`] and [`profiler`] for services of the system |
-//! | a tool | [`container`] (files), [`isa`] (instructions, control flow, numbers), [`text`] (assembler, disassembler) |
-//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), `jit` (native code), [`diff`] (comparison) |
+//! | a tool | [`container`] (files), [`isa`] (instructions, numbers), [`text`] (assembler, disassembler) |
+//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), [`diff`] (comparison) |
 //!
 //! The types that nearly every host uses are also at the root of the crate.
 //!
@@ -81,7 +81,7 @@ pub mod interp;
 mod ir;
 pub mod isa;
 #[cfg(feature = "jit")]
-pub mod jit;
+mod jit;
 pub mod kernel;
 pub mod layout;
 pub mod profiler;
@@ -143,6 +143,27 @@ pub mod internals {
         pub use crate::text::registers::reads_like_a_register;
         pub use crate::text::span::is_identifier;
         pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
+    }
+    /// Native code, apart from an engine.
+    #[cfg(feature = "jit")]
+    pub mod jit {
+        pub use crate::jit::*;
+    }
+    /// Scopes and transfers of control flow.
+    pub mod flow {
+        pub use crate::isa::flow::*;
+    }
+    /// The hardware's number format, and its rounding.
+    pub mod float24 {
+        pub use crate::isa::float24::*;
+    }
+    /// Numbers in source texts.
+    pub mod literal {
+        pub use crate::text::literal::*;
+    }
+    /// Recorded draws and frames.
+    pub mod recording {
+        pub use crate::gpu::recording::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

@@ -226,7 +226,7 @@ mod through_c {
         // SAFETY: a live GPU, and room for a vertex.
         let write = |id, value, mask| unsafe { pj_gpu_write(gpu, id, value, mask, &mut [[0.0; 4]; 16]) };
         let (list, _) = FOUR.split_once("; the frame").expect("it has one");
-        let recording: picajit::gpu::recording::Recording = list.parse().expect("a recording");
+        let recording: picajit::internals::recording::Recording = list.parse().expect("a recording");
         for w in picajit::gpu::Commands::new(&recording.list.words).chain(frame.writes[first.writes.clone()].to_vec()) {
             assert!(write(w.id, w.value, w.mask) >= 0);
         }

@@ -5,9 +5,9 @@
 use super::raster::{Comparison, Culling, Picture, Style};
 use super::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG};
 use picajit::engine::{Engine, Options};
-use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::NUMVERTICES;
 use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, Report, TriangleSink, Write};
+use picajit::internals::recording::Recording;
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use std::sync::Arc;

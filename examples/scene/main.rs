@@ -26,7 +26,7 @@ mod scene;
 mod tests;
 
 use picajit::engine::{BackendChoice, Options};
-use picajit::gpu::recording::Recording;
+use picajit::internals::recording::Recording;
 use raster::Picture;
 use std::error::Error;
 use std::path::{Path, PathBuf};

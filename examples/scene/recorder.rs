@@ -4,8 +4,8 @@
 
 use picajit::container::float24::f32_to_f24_truncating;
 use picajit::container::shbin::{Constant, Dvle, Output};
-use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::{self as reg, offset};
+use picajit::internals::recording::Recording;
 use picajit::isa::Stage;
 use picajit::program::Program;
 use picajit::state::Vec4;

@@ -13,11 +13,11 @@ use super::mesh::{self, STEPS};
 use super::recorder::{Recorder, Shader};
 use super::registers::*;
 use picajit::gpu::Topology;
-use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::{
     self as reg, ATTRIBBUFFER0_OFFSET, ATTRIBBUFFERS_FORMAT_LOW, ATTRIBBUFFERS_LOC, INDEXBUFFER_CONFIG, NUMVERTICES,
     VERTEX_OFFSET,
 };
+use picajit::internals::recording::Recording;
 use picajit::state::Vec4;
 use picajit::text::AsmError;
 

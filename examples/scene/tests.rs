@@ -6,7 +6,7 @@ mod prerequisites;
 use super::console::{Rendering, VERTICES, play};
 use super::{SIZE, png, scene};
 use picajit::engine::{BackendChoice, Engine, Options};
-use picajit::gpu::recording::Recording;
+use picajit::internals::recording::Recording;
 use picajit::program::{Entry, Program};
 use prerequisites::skipped;
 use std::sync::{Arc, LazyLock};

@@ -1,8 +1,8 @@
 //! Programs whose outputs are functions of `v0`, with all arguments and the answers.
 
 use picajit::container::float24::f24_to_f32;
+use picajit::internals::float24::{LIMIT, Rounding, flush};
 use picajit::isa::Relation;
-use picajit::isa::float24::{LIMIT, Rounding, flush};
 use picajit::isa::numeric::Precision;
 use picajit::state::{Uniforms, Vec4};
 

@@ -1,8 +1,8 @@
 //! A recipe -> what each of its compilations takes: processor time, memory and code.
 
 use super::counting;
+use picajit::internals::jit::{Jit, LazyKind, NativeKernel, Settings, Variant};
 use picajit::isa::numeric::Precision;
-use picajit::jit::{Jit, LazyKind, NativeKernel, Settings, Variant};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
 use picajit::tier0::Tier0;

@@ -3,7 +3,7 @@
 //! Sign 1, exponent 7 (bias 63), mantissa 16, in the low 24 bits of a word. Reading is exact: each
 //! of the 2^24 patterns has an `f32`. Writing truncates exactly like the free assembler, oddities
 //! included, so that files are equal byte for byte. It is a file-format conversion; the unit itself
-//! rounds ([`crate::isa::float24`]).
+//! rounds (`isa::float24`).
 
 const EXPONENT_MAX: u32 = 0x7F;
 const MANTISSA: u32 = 0xFFFF;

@@ -1,7 +1,7 @@
 //! The vocabulary of the machine: decoded instructions and their operands.
 //!
 //! Interpreter, recompiler, assembler and disassembler share these types. Bit positions are in
-//! [`decode`], [`encode`] and [`table`], arithmetic in [`numeric`], control flow in [`flow`].
+//! [`decode`], [`encode`] and [`table`], arithmetic in [`numeric`], control flow in `flow`.
 //!
 //! Invariant: every value of these types is legal. An operand can't name a missing register,
 //! because the registers fill the hardware's seven-bit source space exactly (`v0-v15`, `r0-r15`,
@@ -12,8 +12,8 @@ mod condition;
 pub mod decode;
 pub(crate) mod elementary;
 pub mod encode;
-pub mod float24;
-pub mod flow;
+pub(crate) mod float24;
+pub(crate) mod flow;
 pub mod numeric;
 pub mod table;
 

@@ -14,7 +14,7 @@
 //! | [`asm`] | files | an [`Assembly`] |
 //! | `symbols`, `recovery`, `analysis` | a text, finished or half typed | its errors, names and operands, for editors |
 //! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
-//! | [`literal`] | a number as text | `f32`, vec4, float24, and back |
+//! | `literal` | a number as text | `f32`, vec4, float24, and back |
 //!
 //! A source that picasso accepts assembles to picasso's words, descriptors and tables. That
 //! includes its lenient readings (`c010` is c8), which also give a warning ([`WarningKind`]).
@@ -76,7 +76,7 @@ mod help;
 mod inst;
 mod lexer;
 mod limits;
-pub mod literal;
+pub(crate) mod literal;
 pub(crate) mod opdesc;
 mod operand;
 pub mod print;

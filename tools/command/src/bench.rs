@@ -14,7 +14,7 @@ use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::{Status, VerbResult, cpu, draws, frames_verb, generator, output_path, pipe};
 use picajit::diff::{NamedKernel, Work, compare};
-use picajit::isa::float24::Rounding;
+use picajit::internals::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, default_fuel};
 use picajit::profiler::{Profiler, ProfilerError};

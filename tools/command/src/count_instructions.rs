@@ -7,7 +7,7 @@
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape, TARGETS};
 use crate::report;
 use crate::subject::Subject;
-use picajit::isa::float24::Rounding;
+use picajit::internals::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use serde_json::json;
 use std::io::{self, Write};

@@ -3,8 +3,8 @@
 
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::{Constant, GeometryMode, Output};
+use picajit::internals::literal::{format_f32, format_vec4};
 use picajit::state::Exit;
-use picajit::text::literal::{format_f32, format_vec4};
 pub use picajit_explore::names::{components, purpose, semantic, unified};
 use serde_json::{Value, json};
 use std::path::Path;

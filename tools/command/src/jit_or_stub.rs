@@ -6,7 +6,7 @@ use picajit::program::{Entry, Program};
 use std::sync::Arc;
 
 #[cfg(feature = "jit")]
-pub use picajit::jit::NoBatchCode;
+pub use picajit::internals::jit::NoBatchCode;
 
 /// Reason for the lack of code.
 #[cfg(not(feature = "jit"))]
@@ -57,7 +57,7 @@ pub struct Making<'a> {
 /// The JIT.
 #[cfg(feature = "jit")]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
-    use picajit::jit::{Jit, Variant};
+    use picajit::internals::jit::{Jit, Variant};
     Ok(Jit::new(Variant::Vec4)?.with_fallback(Arc::new(picajit::tier0::Tier0::default())))
 }
 
@@ -88,7 +88,7 @@ pub struct Stages {
 /// Compiles an entry and prints every stage.
 #[cfg(feature = "jit")]
 pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, NoBatchCode> {
-    use picajit::jit::{Jit, Variant};
+    use picajit::internals::jit::{Jit, Variant};
     let config = picajit::kernel::Config { precision: making.precision, ..Default::default() };
     let variant = match making.shape {
         Shape::Vec4 => Variant::Vec4,
@@ -98,10 +98,10 @@ pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<St
     let s = match making.target {
         None => Jit::new(variant).map_err(NoBatchCode::Unsupported)?.explain(program, entry, &config)?,
         Some(name) => {
-            let target = picajit::jit::Target::ALL.into_iter().find(|t| t.name() == name);
+            let target = picajit::internals::jit::Target::ALL.into_iter().find(|t| t.name() == name);
             let target =
                 target.ok_or(NoBatchCode::Unsupported(Unsupported::HostIsa { missing: "a CPU of that name" }))?;
-            picajit::jit::explain_for(target, variant, program, entry, &config)?
+            picajit::internals::jit::explain_for(target, variant, program, entry, &config)?
         }
     };
     let instructions = s.instructions();
@@ -118,6 +118,6 @@ pub fn explain(_: &Program, _: Entry, _: Making<'_>) -> Result<Stages, NoBatchCo
 mod tests {
     #[test]
     fn names_are_the_librarys() {
-        assert_eq!(super::TARGETS, picajit::jit::Target::ALL.map(picajit::jit::Target::name));
+        assert_eq!(super::TARGETS, picajit::internals::jit::Target::ALL.map(picajit::internals::jit::Target::name));
     }
 }

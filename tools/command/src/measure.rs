@@ -15,11 +15,11 @@
 use picajit::container::shbin::Dvle;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::ir::{Form, Func};
+#[cfg(feature = "jit")]
+use picajit::internals::jit::{Allocator, Jit, Settings, Variant};
 use picajit::interp::Interp;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-#[cfg(feature = "jit")]
-use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
@@ -109,8 +109,8 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
     {
         let mut engines = interpreters(cpu);
         let cpu = match cpu {
-            Cpu::Host => picajit::jit::Cpu::Host,
-            Cpu::Baseline => picajit::jit::Cpu::Baseline,
+            Cpu::Host => picajit::internals::jit::Cpu::Host,
+            Cpu::Baseline => picajit::internals::jit::Cpu::Baseline,
         };
         let variants: &[Variant] = match unlike {
             // Their code for one vertex is the same.

@@ -5,8 +5,8 @@
 
 use crate::display::path_name;
 use crate::load::{self, Loaded, LoadedEntry};
-use picajit::gpu::recording::{Recording, RecordingError};
 use picajit::gpu::{Draw, Gpu, Host, Regions, TriangleSink};
+use picajit::internals::recording::{Recording, RecordingError};
 use picajit::isa::{Pc, Stage};
 use picajit::program::Program;
 use picajit::semantics::Semantics;

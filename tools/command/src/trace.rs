@@ -2,10 +2,10 @@
 //! transfer.
 
 use crate::display;
+use picajit::internals::literal::format_vec4;
 use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
 use picajit::text::inst_to_string;
-use picajit::text::literal::format_vec4;
 use serde_json::{Value, json};
 
 /// `step` as JSON: what it wrote, and its target if it is a taken transfer. `al` and `place` are as for

@@ -1,8 +1,8 @@
 //! A control-flow graph -> blocks with all their words, also those that only transfer control.
 
+use picajit::internals::flow::{Action, Next, Scopes, is_backward};
 use picajit::internals::ir::cfg::{Cfg, Edge, Step, Terminator};
 use picajit::internals::ir::print::test;
-use picajit::isa::flow::{Action, Next, Scopes, is_backward};
 use picajit::isa::{Inst, Pc};
 use picajit::program::Program;
 use serde_json::{Value, json};

@@ -8,8 +8,8 @@
 
 use super::graph;
 use picajit::container::shbin::{Dvle, Output};
+use picajit::internals::flow::Scopes;
 use picajit::interp::{Interp, Step};
-use picajit::isa::flow::Scopes;
 use picajit::isa::{REGS, Stage};
 use picajit::kernel::Config;
 use picajit::program::Program;

@@ -17,9 +17,9 @@ use super::names::visible;
 use super::trace::Values;
 use picajit::container::shbin::Dvle;
 use picajit::internals::generator;
+use picajit::internals::literal::parse_f32;
 use picajit::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS};
 use picajit::state::{Uniforms, Vec4};
-use picajit::text::literal::parse_f32;
 use std::fmt;
 
 /// A line that gives no value.

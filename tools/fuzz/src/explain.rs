@@ -15,7 +15,7 @@
 use super::case::Case;
 use super::compare::{Divergence, Engine, Misbehaviour, compare};
 use super::edit::{END, with_code};
-use picajit::isa::flow::is_backward;
+use picajit::internals::flow::is_backward;
 use picajit::isa::{Inst, Pc};
 use picajit::kernel::Kernel;
 use picajit::state::{NoEmitter, Unit};

@@ -10,12 +10,12 @@ use super::compare::{Divergence, Engine, Misbehaviour, REFERENCE};
 use super::explain::{Blame, Explanation, explain};
 use picajit::container::shbin::{Dvle, Opdesc, Shbin};
 use picajit::diff::Difference;
+use picajit::internals::literal::format_vec4;
 use picajit::isa::Stage;
 use picajit::isa::numeric::{Precision, same};
 use picajit::kernel::{Kernel, copy_registers, default_fuel};
 use picajit::program::{Entry, Program};
 use picajit::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
-use picajit::text::literal::format_vec4;
 use picajit::text::{assemble, disassemble, inst_to_string};
 use std::fmt::Write;
 

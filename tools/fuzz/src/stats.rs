@@ -5,10 +5,10 @@
 
 use super::case::Case;
 use super::compare::{Agreement, Engine};
+use picajit::internals::flow::Scopes;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::interp::Step;
 use picajit::isa::encode::opcode;
-use picajit::isa::flow::Scopes;
 use picajit::isa::table::{ROWS, Row};
 use picajit::isa::{Index, Inst, Opcode, Pc, Src, Stage};
 use picajit::kernel::Kernel;

@@ -4,8 +4,8 @@ use super::entry::EntryFacts;
 use super::scopes::{breaks, drops_transfer, forgets_scope, has_scope_in_loop, leaves_open};
 use super::{Findings, Rule};
 use picajit::internals::analysis::assignment::Assignment;
+use picajit::internals::flow::Exit;
 use picajit::internals::ir::cfg::Node;
-use picajit::isa::flow::Exit;
 use picajit::isa::{Inst, Pc};
 use std::collections::{BTreeMap, BTreeSet};
 

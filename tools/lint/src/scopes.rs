@@ -1,7 +1,7 @@
 //! A state and its successors -> whether scopes close there as the source says.
 
+use picajit::internals::flow::Scopes;
 use picajit::internals::ir::cfg::{Explored, Node, Out, Terminator};
-use picajit::isa::flow::Scopes;
 use picajit::isa::{Inst, Pc};
 use picajit::program::Program;
 

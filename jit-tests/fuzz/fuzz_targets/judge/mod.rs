@@ -5,7 +5,7 @@ use libfuzzer_sys::Corpus;
 use picajit_fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::internals::ir::cfg::{Cfg, Limits};
-use picajit::jit::{Interleave, Jit, Settings, Variant};
+use picajit::internals::jit::{Interleave, Jit, Settings, Variant};
 use picajit::kernel::Backend;
 use std::sync::{Arc, OnceLock};
 

@@ -4,8 +4,8 @@ use super::document::Document;
 use super::manual;
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::Constant;
+use picajit::internals::literal::format_f32;
 use picajit::internals::source::{Analysis, OperandAt, Register, Symbol, SymbolKind};
-use picajit::text::literal::format_f32;
 use std::ops::Range;
 
 const COMPONENTS: [char; 4] = ['x', 'y', 'z', 'w'];
