@@ -222,6 +222,17 @@ fn infinities_are_steps_of_all_that_depends_on_them() {
     assert_eq!(quotient, ["at least 2^-31 or 0 in xyzw, below 2^30 in xyzw", "+0 for -0 in xyzw"]);
 }
 
+/// A logarithm may be infinite, so the greater of it and another number may be.
+#[test]
+fn either_source_may_be_the_greater_one() {
+    let last = |sources: &str| {
+        let steps = steps(&format!(" lg2 r1, v0\n mov r2, v2\n max r0, {sources}\n mul o0, c1, r0\n mov o1, r1\n"));
+        steps.last().expect("a product").clone()
+    };
+    assert_eq!(last("v1, r1"), last("r1, v1"));
+    assert_ne!(last("v1, r1"), last("v1, r2"));
+}
+
 #[test]
 fn a_loop_widens_and_checks_its_parameter() {
     let body = " mov r0, v0\n for i0\n mul r0, c0, r0\n .end\n mov o0, r0\n";
