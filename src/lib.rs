@@ -97,7 +97,7 @@ pub mod tier0;
 #[cfg(test)]
 extern crate self as picajit;
 #[cfg(test)]
-#[allow(dead_code, unused_imports, unreachable_pub)] // the crate `picajit-fuzz` uses all of it
+#[allow(dead_code, unused_imports)] // the crate `picajit-fuzz` uses all of it
 #[path = "../tools/fuzz/src/lib.rs"]
 mod fuzz;
 

@@ -6,7 +6,7 @@
 rustc=$1
 shift
 case " $* " in
-    *" --crate-name picajit "* | *" --crate-type bin "*) exec "$rustc" "$@" ;;
+    *" --crate-name picajit "* | *" --crate-name picajit_"* | *" --crate-type bin "*) exec "$rustc" "$@" ;;
 esac
 # Rotates the arguments once through, so that arguments with blanks stay whole.
 n=$#

@@ -142,7 +142,10 @@ impl VectorOp {
             VectorOp::Pointwise(op) => match op.result() {
                 PointwiseResult::Sum => true,
                 PointwiseResult::ProductSum => n == 2,
-                _ => false,
+                PointwiseResult::Source
+                | PointwiseResult::Truth
+                | PointwiseResult::Integer
+                | PointwiseResult::Product => false,
             },
             VectorOp::Dot(_) | VectorOp::Dst | VectorOp::Litp => false,
         }

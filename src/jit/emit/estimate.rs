@@ -102,7 +102,7 @@ fn vertex_node(node: &Node, steps: Steps) -> usize {
         Node::Alu { op, .. } => {
             let more = match op {
                 VectorOp::Pointwise(op) => match op.result() {
-                    PointwiseResult::Source | PointwiseResult::Truth if op.swallows_nan() => 2 * guard,
+                    PointwiseResult::Source | PointwiseResult::Truth if op.swallows_nan() => op.sources() * guard,
                     PointwiseResult::Source | PointwiseResult::Truth => 0,
                     PointwiseResult::Integer | PointwiseResult::Sum => rounding,
                     PointwiseResult::Product => rounding + product,
