@@ -492,7 +492,7 @@ pub(super) fn run_vertex(
         keep_outputs(&mut buffers.outputs, row, *output_stride, unit.outputs());
     }
     if geometry.is_none() {
-        plan.map(unit.outputs(), buffers.rows.row_mut(plan.format().stride(), row));
+        plan.map(unit.outputs().as_flattened(), buffers.rows.row_mut(plan.format().stride(), row));
     }
     true
 }

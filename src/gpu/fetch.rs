@@ -85,8 +85,8 @@ const ARRAYED: usize = 12;
 /// An array of vertices, with the attributes that are fetched from it.
 #[derive(Clone, Copy, Debug)]
 struct Array {
-    /// From the base address.
-    offset: u32,
+    /// Of the twelve in the registers.
+    number: u8,
     stride: u32,
     /// Bytes from the start of a vertex to the end of its last attribute.
     extent: u32,
@@ -125,11 +125,11 @@ impl FetchPlan {
             | u64::from(registers.get(ATTRIBBUFFERS_FORMAT_LOW));
         let mut sources: [Option<(usize, u32, Element)>; ARRAYED] = [None; ARRAYED];
         let mut has_odd_stride = false;
-        let mut groups: [Array; ARRAYED] = [Array { offset: 0, stride: 0, extent: 0 }; ARRAYED];
+        let mut groups: [Array; ARRAYED] = [Array { number: 0, stride: 0, extent: 0 }; ARRAYED];
         for (group, array) in groups.iter_mut().enumerate() {
-            let [offset, low, high] = [0, 1, 2].map(|n| registers.get(ATTRIBBUFFER0_OFFSET + 3 * group as u16 + n));
+            let [low, high] = [1, 2].map(|n| registers.get(ATTRIBBUFFER0_OFFSET + 3 * group as u16 + n));
             let components = u64::from(high) << 32 | u64::from(low);
-            *array = Array { offset: offset & 0x0FFF_FFFF, stride: high >> 16 & 0xFF, extent: 0 };
+            *array = Array { number: group as u8, stride: high >> 16 & 0xFF, extent: 0 };
             // Components align inside the vertex, wherever the array begins.
             let mut at = 0u32;
             for n in 0..(high >> 28).min(ARRAYED as u32) {
@@ -215,16 +215,18 @@ impl<'p, 'a> Fetch<'p, 'a> {
     #[inline]
     pub(super) fn new(
         plan: &'p FetchPlan,
-        base: u64,
+        registers: &RegisterFile,
         memory: &'a dyn Memory,
         [lowest, highest]: [u64; 2],
     ) -> Fetch<'p, 'a> {
         // Not moved: it is large.
         let mut fetch = Fetch { plan, slices: [&[]; ARRAYED], is_short: false };
+        let base = base(registers);
         for (slice, array) in fetch.slices.iter_mut().zip(&plan.arrays) {
             let stride = u64::from(array.stride);
             // Below 2^42: neither the sum nor the products overflow.
-            let address = base + u64::from(array.offset) + lowest * stride;
+            let offset = registers.get(ATTRIBBUFFER0_OFFSET + 3 * u16::from(array.number)) & 0x0FFF_FFFF;
+            let address = base + u64::from(offset) + lowest * stride;
             *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut fetch.is_short);
         }
         fetch

@@ -1,8 +1,8 @@
-//! A draw of few vertices -> its triangles: they run in sequence on the unit.
+//! A draw of few vertices -> its triangles: they run in sequence on the unit, or as one batch.
 //!
 //! In a frame each draw finds its code and data outside of the first caches, so this path touches
 //! little of either: a loop for each table, what is rare out of line, all else in one function. An
-//! [`ActiveDraw`](super::draw::ActiveDraw) runs vertices together; that executes fewer instructions
+//! [`ActiveDraw`](super::draw::ActiveDraw) has loops for each format; that executes fewer instructions
 //! and touches twice as many lines.
 //!
 //! Invariant: triangles, report and state are those of an `ActiveDraw` of the same vertices. This file
@@ -11,6 +11,7 @@
 use super::assembly::Assembler;
 use super::buffers::{Buffers, resize};
 use super::configuration::DrawConfiguration;
+use super::deferred_run::DeferredRun;
 use super::draw;
 use super::geometry::GeometryContext;
 use super::limits::Budget;
@@ -19,12 +20,14 @@ use super::upload::ShaderState;
 use super::{Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
 use crate::isa::Stage;
-use crate::state::{Exit, Registers};
+use crate::state::{Batch, Exit, Registers, Vertices, VerticesMut};
 
 /// Up to this many vertices run in sequence: measured in frames (docs/performance.md).
 pub(super) const FEW: usize = 12;
+/// Up to this many vertices run as one batch that is fetched and mapped vertex by vertex.
+pub(super) const SMALL_BATCH: usize = 64;
 
-/// A draw of at most [`FEW`] vertices.
+/// A draw of at most [`SMALL_BATCH`] vertices.
 pub(super) struct FewVertices<'a> {
     engine: &'a Engine,
     pub(super) state: &'a mut State,
@@ -32,8 +35,9 @@ pub(super) struct FewVertices<'a> {
     pub(super) shader: &'a Shader,
     /// The program of the geometry unit, if that is in use.
     geometry: Option<&'a Shader>,
-    buffers: &'a mut Buffers,
+    pub(super) buffers: &'a mut Buffers,
     sink: &'a mut dyn Sink,
+    deferred: &'a mut DeferredRun,
     budget: &'a mut Budget,
     assembler: Assembler,
     /// Vertices of the incomplete primitive, which precede the rows.
@@ -55,7 +59,6 @@ impl<'a> FewVertices<'a> {
             .geometry
             .as_ref()
             .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
-        deferred.run(&mut state.vertex);
         let (assembler, carried, rows) = Default::default();
         FewVertices {
             engine,
@@ -65,6 +68,7 @@ impl<'a> FewVertices<'a> {
             geometry,
             buffers,
             sink,
+            deferred,
             budget,
             assembler,
             carried,
@@ -73,11 +77,12 @@ impl<'a> FewVertices<'a> {
         }
     }
 
-    /// Makes rows for `wanted` vertices or indices. Returns how many of them are drawn: none if the engine is
+    /// Makes the unit ready, and rows for `wanted` vertices or indices. Returns how many of them are drawn: none if the engine is
     /// cancelled, and no more than the limits allow.
     #[inline(always)]
     pub(super) fn begin(&mut self, wanted: usize) -> usize {
-        let FewVertices { budget, shader, geometry, state, configuration, buffers, .. } = self;
+        let FewVertices { deferred, budget, shader, geometry, state, configuration, buffers, .. } = self;
+        deferred.run(&mut state.vertex);
         let granted = budget.take(0, wanted as u64, || draw::weight(shader, *geometry, state)) as usize;
         self.report.limited = granted < wanted;
         let DrawConfiguration { plan, topology, output_stride, .. } = *configuration;
@@ -112,6 +117,55 @@ impl<'a> FewVertices<'a> {
         let has_row = draw::run_vertex(shader, &mut state.vertex, configuration, buffers, *row, report);
         *row += usize::from(has_row);
         has_row && !report.vertex_exit.ends_batch()
+    }
+
+    /// Whether `count` vertices may run as a batch of native code: they are independent, no limit ends
+    /// the draw, and no geometry unit takes them.
+    pub(super) fn is_batch(&mut self, count: usize) -> bool {
+        let FewVertices { budget, shader, geometry, state, engine, report, .. } = self;
+        geometry.is_none()
+            && shader.is_native()
+            && shader.has_independent_vertices()
+            && budget.allows(count as u64, || draw::weight(shader, *geometry, state))
+            && !report.ends_now(engine)
+    }
+
+    /// Runs the vertices in the inputs as a batch, of which `last` leaves the unit as the draw does. False:
+    /// nothing happened, since one has no END and may depend on the order.
+    #[inline(always)]
+    pub(super) fn run_batch(&mut self, count: usize, last: usize) -> bool {
+        let FewVertices { deferred, shader, state, configuration, buffers, .. } = self;
+        let DrawConfiguration { fetch, plan, topology, output_mask, output_stride, .. } = *configuration;
+        deferred.run_unless_replaced(shader, fetch.input_mask, &mut state.vertex);
+        resize(&mut buffers.outputs, count * output_stride);
+        let mut batch = Batch {
+            inputs: Vertices::packed(&buffers.inputs, fetch.stride, count).expect("as many inputs"),
+            outputs: VerticesMut::packed(&mut buffers.outputs, *output_stride, count).expect("as many outputs"),
+            input_mask: fetch.input_mask,
+            output_mask: *output_mask,
+            preserve_unit: true,
+        };
+        let ShaderState { uniforms, unit, .. } = &mut state.vertex;
+        if shader.run_batch(uniforms, unit, &mut batch) != Exit::End {
+            return false;
+        }
+        let last = &buffers.inputs[last * fetch.stride..][..fetch.stride];
+        deferred.defer(shader, fetch.input_mask, last);
+        buffers.rows.prepare(plan, count);
+        let outputs = &buffers.outputs[..count * output_stride];
+        plan.map_rows(outputs, *output_stride, buffers.rows.rows(plan.format().stride(), 0..count));
+        (self.assembler, self.carried) = buffers.rows.begin(plan, *topology, &state.assembly);
+        self.rows = count;
+        true
+    }
+
+    /// Ends the draw of these rows of a batch.
+    #[inline(always)]
+    pub(super) fn finish_batch(&mut self, rows: impl ExactSizeIterator<Item = u32>) {
+        let FewVertices { budget, shader, geometry, state, carried, .. } = self;
+        let _ = budget.take(0, rows.len() as u64, || draw::weight(shader, *geometry, state));
+        let carried = *carried as u32;
+        self.finish(rows.map(|row| row + carried));
     }
 
     /// The number of the next vertex that runs.

@@ -7,12 +7,13 @@
 //! Invariant: the triangles are those of the draw's vertices running in sequence. This file
 //! must not know formats, nor what a map does.
 
+use super::buffers::resize;
 use super::cache::RoundRobin;
 use super::diagnostics::Source;
 use super::draw::{ActiveDraw, CHUNK, Runs};
 use super::fetch::indices::Indices;
-use super::fetch::{self, Fetch, Memory, Selection};
-use super::few_vertices::{FEW, FewVertices};
+use super::fetch::{Fetch, Memory, Selection};
+use super::few_vertices::{FEW, FewVertices, SMALL_BATCH};
 use super::notes::Notes;
 use super::registers::{NUMVERTICES, RegisterFile, VERTEX_OFFSET};
 use super::report::Report;
@@ -60,6 +61,8 @@ impl Gpu {
         match draw {
             Draw::Arrays if is_small => self.few_arrays(memory, count as usize, sink, &mut report),
             Draw::Elements if is_small && self.few_elements(memory, count as usize, options, sink, &mut report) => {}
+            _ if count as usize <= SMALL_BATCH && self.small_batch(draw, memory, count as usize, sink, &mut report) => {
+            }
             _ => report = self.draw_many(draw, memory, options, sink),
         }
         report.limited |= count < self.state.registers.get(NUMVERTICES);
@@ -75,6 +78,54 @@ impl Gpu {
             Draw::Arrays => active.arrays(memory, count as usize),
             Draw::Elements => draw_indexed(active, memory, count, options),
         }
+    }
+
+    /// Draws consecutive vertices, or those of indices without large gaps, as one batch. False: nothing
+    /// happened, since they have gaps, depend on each other, or native code does not serve.
+    #[inline(never)]
+    fn small_batch(
+        &mut self,
+        kind: Draw,
+        memory: &dyn Memory,
+        count: usize,
+        sink: &mut dyn Sink,
+        report: &mut Report,
+    ) -> bool {
+        let mut draw = FewVertices::new(self, sink, report);
+        if !draw.is_batch(count) {
+            return false;
+        }
+        let mut known = [0u16; SMALL_BATCH];
+        let known = &mut known[..count];
+        let file = &draw.state.registers;
+        // Vertices count from the first.
+        let (first, least, greatest) = match kind {
+            Draw::Arrays => {
+                known.iter_mut().enumerate().for_each(|(n, to)| *to = n as u16);
+                (u64::from(file.get(VERTEX_OFFSET)), 0, count as u16 - 1)
+            }
+            Draw::Elements => {
+                let indices = Indices::new(file, memory, count as u32);
+                draw.report.notes |= Notes::MEMORY.when(indices.is_short);
+                let (mut least, mut greatest) = (u16::MAX, 0);
+                for (n, to) in known.iter_mut().enumerate() {
+                    *to = indices.get(n) as u16;
+                    (least, greatest) = (least.min(*to), greatest.max(*to));
+                }
+                (u64::from(least), least, greatest)
+            }
+        };
+        let span = usize::from(greatest - least) + 1;
+        if span > count {
+            return false;
+        }
+        draw.fetch_batch(memory, first, span);
+        let Some(last) = known.last() else { return false };
+        if !draw.run_batch(span, usize::from(last - least)) {
+            return false;
+        }
+        draw.finish_batch(known.iter().map(|&index| u32::from(index - least)));
+        true
     }
 
     /// Draws few vertices in order.
@@ -164,12 +215,24 @@ fn wanted(registers: &RegisterFile, options: &DrawOptions) -> u32 {
 }
 
 impl<'a> FewVertices<'a> {
+    /// Fetches the inputs of a batch.
+    #[inline(always)]
+    fn fetch_batch(&mut self, memory: &dyn Memory, first: u64, count: usize) {
+        let plan = &self.configuration.fetch;
+        let fetch = Fetch::new(plan, &self.state.registers, memory, [first, first + count as u64 - 1]);
+        self.report.notes |= Notes::MEMORY.when(fetch.is_short);
+        resize(&mut self.buffers.inputs, count * plan.stride);
+        let inputs = &mut self.buffers.inputs[..count * plan.stride];
+        plan.constants(&self.state.fixed.defaults, inputs, plan.stride);
+        fetch.rows(Selection::From(0), inputs, plan.stride);
+    }
+
     /// The arrays of vertices of this range. Stores the default attributes in the unit, where they stay,
     /// because no run changes its input registers.
     #[inline(always)]
     fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
         let plan = &self.configuration.fetch;
-        let fetch = Fetch::new(plan, fetch::base(&self.state.registers), memory, range);
+        let fetch = Fetch::new(plan, &self.state.registers, memory, range);
         self.report.notes |= Notes::MEMORY.when(fetch.is_short);
         plan.constants(&self.state.fixed.defaults, &mut self.state.vertex.unit.v, REGS);
         fetch
@@ -215,7 +278,7 @@ impl<'a> ActiveDraw<'a> {
     /// The arrays of vertices of this range.
     #[inline]
     pub(super) fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
-        let fetch = Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range);
+        let fetch = Fetch::new(&self.configuration.fetch, &self.state.registers, memory, range);
         self.report.notes |= Notes::MEMORY.when(fetch.is_short);
         fetch
     }

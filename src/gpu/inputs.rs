@@ -3,7 +3,7 @@
 //! This file must not depend on programs.
 
 use super::fetch::indices::Indices;
-use super::fetch::{self, Fetch, FetchPlan, Memory};
+use super::fetch::{Fetch, FetchPlan, Memory};
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::{Draw, Gpu};
 use crate::isa::REGS;
@@ -30,8 +30,7 @@ impl Gpu {
         };
         let (Some(&least), Some(&greatest)) = (vertices.iter().min(), vertices.iter().max()) else { return Vec::new() };
         let plan = FetchPlan::new(registers);
-        let base = fetch::base(registers);
-        let fetch = Fetch::new(&plan, base, memory, [least, greatest]);
+        let fetch = Fetch::new(&plan, registers, memory, [least, greatest]);
         let inputs = |n: u64| {
             let mut to = [[0.0; 4]; REGS];
             plan.constants(&self.state.fixed.defaults, &mut to, REGS);

@@ -87,6 +87,16 @@ impl Budget {
         self.take_weighed(before, more, weight())
     }
 
+    /// Whether [`Budget::take`] would grant all vertices of a draw.
+    #[inline]
+    pub(super) fn allows(&self, wanted: u64, weight: impl FnOnce() -> u64) -> bool {
+        self.left.is_none() && wanted * HEAVIEST <= u64::from(self.limits.draw) || self.allows_weighed(wanted, weight())
+    }
+
+    fn allows_weighed(&self, wanted: u64, weight: u64) -> bool {
+        wanted * weight <= self.left.unwrap_or(u64::MAX).min(self.limits.draw.into())
+    }
+
     fn take_weighed(&mut self, before: u64, more: u64, weight: u64) -> u64 {
         let wanted = more.min((u64::from(self.limits.draw) / weight).saturating_sub(before));
         let Some(left) = &mut self.left else { return wanted };

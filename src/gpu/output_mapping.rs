@@ -7,16 +7,69 @@
 //! This file must not know the registers of the GPU.
 
 use super::vertex_format::VertexFormat;
-use crate::isa::REGS;
 use crate::semantics::{OutputMap, SEMANTICS, Semantics};
 use crate::state::{Registers, Vec4};
 
 /// The semantics that are colours.
 pub(super) const COLOUR: std::ops::Range<usize> = 8..12;
 
+/// The kinds of moves: how many components, and whether they are colours. One loop walks each, so that
+/// a draw touches little code.
+const KINDS: [(u8, bool); 5] = [(4, false), (2, false), (1, false), (4, true), (1, true)];
+
+/// Moves of consecutive components of an output register to consecutive numbers of a vertex.
+#[derive(Clone, Copy, Debug)]
+struct Moves {
+    /// The first component's number among those of all output registers, and its number in the vertex. Sorted
+    /// by kind.
+    moves: [[u8; 2]; SEMANTICS],
+    /// Where each of the [`KINDS`] ends.
+    ends: [u8; KINDS.len()],
+}
+
+impl Moves {
+    /// From runs of components: the first one's numbers, how many there are, and whether they are colours.
+    fn new(runs: &[Run]) -> Moves {
+        let (mut moves, mut ends, mut n) = ([[0; 2]; SEMANTICS], [0; KINDS.len()], 0);
+        for ((width, is_clamped), end) in KINDS.into_iter().zip(&mut ends) {
+            for run in runs.iter().filter(|run| run.is_clamped == is_clamped) {
+                // A run begins with its widest moves.
+                let wider = KINDS.iter().filter(|&&(other, colour)| other > width && colour == is_clamped);
+                let done = wider.fold(0, |done, (other, _)| done + (run.count - done) / other * other);
+                for component in (done..run.count).step_by(width.into()) {
+                    if component + width <= run.count {
+                        moves[n] = [run.from + component, run.to + component];
+                        n += 1;
+                    }
+                }
+            }
+            *end = n as u8;
+        }
+        Moves { moves, ends }
+    }
+
+    /// Moves the components of each row of `stride` numbers to one of the vertices.
+    #[inline(always)]
+    fn apply(&self, outputs: &[f32], stride: usize, vertices: &mut [f32], vertex_stride: usize) {
+        let mut at = Rows { outputs, stride, vertices, vertex_stride };
+        let [a, b, c, d, e] = self.ends;
+        self.moves(0, a).for_each(|step| at.apply::<4, false>(step));
+        self.moves(a, b).for_each(|step| at.apply::<2, false>(step));
+        self.moves(b, c).for_each(|step| at.apply::<1, false>(step));
+        self.moves(c, d).for_each(|step| at.apply::<4, true>(step));
+        self.moves(d, e).for_each(|step| at.apply::<1, true>(step));
+    }
+
+    #[inline(always)]
+    fn moves(&self, start: u8, end: u8) -> impl Iterator<Item = [usize; 2]> {
+        let moves = self.moves.get(usize::from(start)..usize::from(end)).unwrap_or_default();
+        moves.iter().map(|step| step.map(usize::from))
+    }
+}
+
 /// Consecutive components of an output register that go to consecutive numbers of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Move {
+struct Run {
     /// The first one's number among the components of all output registers.
     from: u8,
     /// 1 to 4, all of one register.
@@ -26,40 +79,25 @@ struct Move {
     to: u8,
 }
 
-/// Moves as copies of one component each, but those of whole registers. One loop walks each kind, so a
-/// vertex alone touches little code: [`Move`] has eight loops. A copy is two positions among the
-/// components of all output registers, and in a vertex.
-#[derive(Clone, Copy, Debug)]
-struct Copies {
-    /// Whole registers, then components, then colours.
-    copies: [[u8; 2]; SEMANTICS],
-    /// Where the components and the colours begin, and the end.
-    ends: [u8; 3],
+/// Outputs of vertices, and where they go.
+struct Rows<'a> {
+    outputs: &'a [f32],
+    stride: usize,
+    vertices: &'a mut [f32],
+    vertex_stride: usize,
 }
 
-impl Copies {
-    fn new(moves: &[Move]) -> Copies {
-        let (mut copies, mut ends, mut n) = ([[0; 2]; SEMANTICS], [0; 3], 0);
-        let kind = |m: &&Move| match (m.is_clamped, m.count) {
-            (false, 4) => 0,
-            (false, _) => 1,
-            (true, _) => 2,
-        };
-        for (k, end) in ends.iter_mut().enumerate() {
-            for m in moves.iter().filter(|m| kind(m) == k) {
-                for component in 0..if k == 0 { 1 } else { m.count } {
-                    copies[n] = [m.from + component, m.to + component];
-                    n += 1;
-                }
-            }
-            *end = n as u8;
+impl Rows<'_> {
+    #[inline(always)]
+    fn apply<const WIDTH: usize, const CLAMP: bool>(&mut self, [mut from, mut to]: [usize; 2]) {
+        // The checks of the positions end the loop, after the last row.
+        while let (Some(source), Some(vertex)) =
+            (self.outputs.get(from..from + WIDTH), self.vertices.get_mut(to..to + WIDTH))
+        {
+            // Not `array::map`, which is not always inlined.
+            vertex.iter_mut().zip(source).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
+            (from, to) = (from + self.stride, to + self.vertex_stride);
         }
-        Copies { copies, ends }
-    }
-
-    fn kind(&self, range: std::ops::Range<u8>) -> impl Iterator<Item = [usize; 2]> {
-        let copies = self.copies.get(usize::from(range.start)..usize::from(range.end)).unwrap_or_default();
-        copies.iter().map(|copy| copy.map(usize::from))
     }
 }
 
@@ -69,9 +107,7 @@ pub(super) struct OutputPlan {
     format: VertexFormat,
     /// Whether vertices are [`Semantics`].
     pub(super) is_default: bool,
-    moves: Vec<Move>,
-    /// The same for a vertex alone.
-    copies: Copies,
+    moves: Moves,
     /// A vertex without outputs.
     unset: Vec<f32>,
     /// The output registers that the map reads; bit n is `on`. An incomplete primitive holds all
@@ -81,26 +117,26 @@ pub(super) struct OutputPlan {
 
 impl OutputPlan {
     pub(super) fn new(map: &OutputMap, format: VertexFormat) -> OutputPlan {
-        let mut moves: Vec<Move> = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         let mut mask = 0;
         for (semantic, source) in map.selection().sources().iter().enumerate() {
             let Some((register, component)) = *source else { continue };
             mask |= 1 << register;
             let Some(offset) = format.offset(semantic) else { continue };
             let (from, to, is_clamped) = (4 * register + component, offset as u8, COLOUR.contains(&semantic));
-            let continues = |m: &&mut Move| {
-                let next = (m.from + m.count, m.to.checked_add(m.count), m.is_clamped);
+            let continues = |run: &&mut Run| {
+                let next = (run.from + run.count, run.to.checked_add(run.count), run.is_clamped);
                 component != 0 && next == (from, Some(to), is_clamped)
             };
-            match moves.last_mut().filter(continues) {
+            match runs.last_mut().filter(continues) {
                 Some(last) => last.count += 1,
-                None => moves.push(Move { from, count: 1, is_clamped, to }),
+                None => runs.push(Run { from, count: 1, is_clamped, to }),
             }
         }
         let mut unset = vec![0.0; format.stride()];
         format.store(&[1.0; SEMANTICS], &mut unset);
-        let copies = Copies::new(&moves);
-        OutputPlan { format, is_default: format == VertexFormat::default(), moves, copies, unset, mask }
+        let moves = Moves::new(&runs);
+        OutputPlan { format, is_default: format == VertexFormat::default(), moves, unset, mask }
     }
 
     /// The plan whose vertices are [`Semantics`].
@@ -118,82 +154,29 @@ impl OutputPlan {
         &self.unset
     }
 
-    /// Maps one vertex. The rasteriser takes the absolute values of colours, at most 1, before it
+    /// Maps one vertex, whose outputs are registers from `o0` on. The rasteriser takes the absolute values of colours, at most 1, before it
     /// interpolates (observed on hardware, by yuriks).
-    #[inline]
-    pub(super) fn map(&self, outputs: &Registers, vertex: &mut [f32]) {
-        let Copies { ends: [registers, components, colours], .. } = self.copies;
-        let outputs: &[f32; 4 * REGS] = outputs.as_flattened().try_into().expect("all registers");
-        // No `from` is greater; the remainder shows that to the compiler.
-        let output = |from: usize| outputs[from % (4 * REGS)];
-        for [from, to] in self.copies.kind(0..registers) {
-            if let (Some(from), Some(to)) = (outputs.get(from..from + 4), vertex.get_mut(to..to + 4)) {
-                to.copy_from_slice(from);
-            }
-        }
-        for [from, to] in self.copies.kind(registers..components) {
-            if let Some(to) = vertex.get_mut(to) {
-                *to = output(from);
-            }
-        }
-        for [from, to] in self.copies.kind(components..colours) {
-            if let Some(to) = vertex.get_mut(to) {
-                *to = clamped(output(from));
-            }
-        }
+    #[inline(always)]
+    pub(super) fn map(&self, outputs: &[f32], vertex: &mut [f32]) {
+        // After the only row the positions are out of range.
+        self.moves.apply(outputs, outputs.len(), vertex, vertex.len());
     }
 
     /// [`OutputPlan::map`] of a plan with the default format.
     pub(super) fn map_semantics(&self, outputs: &Registers) -> Semantics {
-        let mut vertex = [1.0; SEMANTICS];
-        self.map(outputs, &mut vertex);
-        vertex
+        self.map_packed(outputs)
     }
 
     /// [`OutputPlan::map_semantics`] of the first output registers.
     pub(super) fn map_packed(&self, outputs: &[Vec4]) -> Semantics {
-        let mut all = Registers::default();
-        all.iter_mut().zip(outputs).for_each(|(to, output)| *to = *output);
-        self.map_semantics(&all)
+        let mut vertex = [1.0; SEMANTICS];
+        self.map(outputs.as_flattened(), &mut vertex);
+        vertex
     }
 
-    /// Maps as many vertices as there are rows of `stride` output registers, move by move.
+    /// Maps as many vertices as there are rows of `stride` output registers.
     pub(super) fn map_rows(&self, outputs: &[Vec4], stride: usize, vertices: &mut [f32]) {
-        for &step in &self.moves {
-            match (step.count, step.is_clamped) {
-                (1, false) => step.apply_rows::<1, false>(outputs, stride, vertices, self.format.stride()),
-                (2, false) => step.apply_rows::<2, false>(outputs, stride, vertices, self.format.stride()),
-                (3, false) => step.apply_rows::<3, false>(outputs, stride, vertices, self.format.stride()),
-                (_, false) => step.apply_rows::<4, false>(outputs, stride, vertices, self.format.stride()),
-                (1, true) => step.apply_rows::<1, true>(outputs, stride, vertices, self.format.stride()),
-                (2, true) => step.apply_rows::<2, true>(outputs, stride, vertices, self.format.stride()),
-                (3, true) => step.apply_rows::<3, true>(outputs, stride, vertices, self.format.stride()),
-                (_, true) => step.apply_rows::<4, true>(outputs, stride, vertices, self.format.stride()),
-            }
-        }
-    }
-}
-
-impl Move {
-    #[inline(always)]
-    fn apply<const COUNT: usize, const CLAMP: bool>(self, outputs: &[Vec4], vertex: &mut [f32]) {
-        let (from, to) = (usize::from(self.from), usize::from(self.to));
-        let (from, to) = (outputs.as_flattened().get(from..from + COUNT), vertex.get_mut(to..to + COUNT));
-        if let (Some(from), Some(to)) = (from, to) {
-            // Not `array::map`, which is not always inlined.
-            to.iter_mut().zip(from).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
-        }
-    }
-
-    fn apply_rows<const COUNT: usize, const CLAMP: bool>(
-        self,
-        outputs: &[Vec4],
-        output_stride: usize,
-        vertices: &mut [f32],
-        vertex_stride: usize,
-    ) {
-        let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
-        rows.for_each(|(outputs, vertex)| self.apply::<COUNT, CLAMP>(outputs, vertex));
+        self.moves.apply(outputs.as_flattened(), 4 * stride, vertices, self.format.stride());
     }
 }
 
@@ -269,7 +252,7 @@ mod tests {
                     .zip(single.chunks_exact_mut(format.stride()))
                 {
                     format.store(&semantics(&map, outputs), want);
-                    plan.map(outputs, single);
+                    plan.map(outputs.as_flattened(), single);
                 }
                 let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 assert_eq!(bits(&rows), bits(&want));

@@ -190,6 +190,8 @@ impl Kind {
 
     const fn of_id(id: u16) -> Kind {
         match id {
+            // Where an array begins changes from draw to draw.
+            ATTRIBBUFFER0_OFFSET..INDEXBUFFER_CONFIG if (id - ATTRIBBUFFER0_OFFSET).is_multiple_of(3) => Kind::Stored,
             SH_OUTMAP_TOTAL..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG => Kind::Configuration,
             GEOSTAGE_CONFIG | VSH_OUTMAP_TOTAL1 | GSH_MISC0 | GSH_MISC1 => Kind::Configuration,
             ATTRIBBUFFERS_LOC | INDEXBUFFER_CONFIG..=VERTEX_OFFSET | VSH_NUM_ATTR | VSH_COM_MODE => Kind::Stored,

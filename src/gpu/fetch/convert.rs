@@ -149,7 +149,7 @@ fn vector<T: Component<BYTES>, const BYTES: usize>(bytes: &[u8; BYTES], fill: &F
 }
 
 /// Rows from which counting them, which divides, costs less than it saves.
-const MANY: usize = 16;
+const MANY: usize = 65;
 
 fn select<T: Component<BYTES>, const BYTES: usize>(
     element: &Element,
