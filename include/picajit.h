@@ -949,7 +949,7 @@ typedef struct pj_region {
 /*
  * Guest memory from `address` on: returns the bytes, and in `available`, 0 before, how many there
  * are, at most `length` of which are read before the draw returns. Null: none. Called once for each
- * array of a draw, and once for its indices.
+ * array of a draw, up to 12 bytes beyond its end, and once for its indices.
  */
 typedef const void *(*pj_memory_fn)(void *user, uint32_t address, size_t length, size_t *available);
 

@@ -189,9 +189,11 @@ impl<T: TriangleSink> Sink for T {
     }
 }
 
-impl TriangleSink for Vec<[Semantics; 3]> {
-    fn triangle(&mut self, vertices: [&Semantics; 3]) {
-        self.push(vertices.map(|v| *v));
+impl Sink for Vec<[Semantics; 3]> {
+    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+        let vertices: &[Semantics] = vertices.as_chunks().0;
+        let vertex = |n: u32| vertices[n as usize];
+        self.extend(triangles.iter().map(|&[a, b, c]| [vertex(a), vertex(b), vertex(c)]));
     }
 }
 
@@ -244,18 +246,20 @@ pub trait Host: Sink {
 /// *gpu.state_mut() = savestate;
 /// assert_eq!(gpu.read(reg::NUMVERTICES), 3);
 /// ```
+// In this order, so that what each draw reads lies together: often it is in no near cache.
+#[repr(C)]
 pub struct Gpu {
     engine: Arc<Engine>,
-    state: State,
+    budget: Budget,
     vertex: ProgramCache,
-    geometry: ProgramCache,
-    upload_stats: UploadStats,
-    /// What derives from the registers, until one of these changes.
-    configuration: Option<DrawConfiguration>,
-    buffers: Buffers,
     /// The run that `state.vertex` lacks.
     deferred: DeferredRun,
-    budget: Budget,
+    buffers: Buffers,
+    /// What derives from the registers, until one of these changes.
+    configuration: Option<DrawConfiguration>,
+    state: State,
+    geometry: ProgramCache,
+    upload_stats: UploadStats,
     diagnostics: Diagnostics,
 }
 

@@ -8,13 +8,14 @@ use crate::state::Vec4;
 
 /// Buffers that draws reuse.
 #[derive(Default)]
+#[repr(C)] // what most draws use comes first
 pub(super) struct Buffers {
+    /// Outputs in the sink's format.
+    pub(super) rows: VertexRows,
     /// Packed inputs of the vertices that run together.
     pub(super) inputs: Vec<Vec4>,
     /// Packed outputs.
     pub(super) outputs: Vec<Vec4>,
-    /// Outputs in the sink's format.
-    pub(super) rows: VertexRows,
     /// The stream that leaves the vertex units: numbers of vertices.
     pub(super) ids: Vec<u32>,
     /// 0, 1, 2, ...

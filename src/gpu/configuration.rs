@@ -15,22 +15,23 @@ use crate::semantics::Semantics;
 use crate::state::{Vec4, Vertices};
 
 /// What a draw derives from registers.
+#[repr(C)] // what most draws use comes first
 pub(super) struct DrawConfiguration {
-    pub(super) fetch: FetchPlan,
-    /// The `v` register of each attribute, for hosts that fetch.
-    registers: [u8; REGS],
-    attributes: usize,
     /// Outputs to the sink's vertices.
     pub(super) plan: OutputPlan,
-    /// Outputs to the vertices of an incomplete primitive, if `plan` lacks some.
-    semantics: Option<OutputPlan>,
     pub(super) topology: Topology,
-    /// If the unit is in use.
-    pub(super) geometry: Option<Geometry>,
     /// The outputs that are mapped, or that the geometry unit takes.
     pub(super) output_mask: u16,
     /// Registers of a vertex's packed outputs.
     pub(super) output_stride: usize,
+    pub(super) fetch: FetchPlan,
+    /// The `v` register of each attribute, for hosts that fetch.
+    registers: [u8; REGS],
+    attributes: usize,
+    /// If the unit is in use.
+    pub(super) geometry: Option<Geometry>,
+    /// Outputs to the vertices of an incomplete primitive, if `plan` lacks some.
+    semantics: Option<OutputPlan>,
 }
 
 impl DrawConfiguration {

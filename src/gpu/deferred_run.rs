@@ -17,6 +17,7 @@ use crate::state::{Registers, Vec4, copy_registers};
 
 /// A vertex whose run is deferred.
 #[derive(Clone)]
+#[repr(C)] // most draws only see whether there is one
 struct DeferredVertex {
     shader: Shader,
     input_mask: u16,

@@ -38,7 +38,7 @@ use convert::Element;
 /// ```
 pub trait Memory {
     /// The bytes from physical `address` on: `length` of them, or fewer if memory ends before, or
-    /// none. A draw asks once for each array and once for its indices. Bytes that are missing read
+    /// none. A draw asks once for each array, up to 12 bytes beyond its end, and once for its indices. Bytes that are missing read
     /// as 0 (*unknown on hardware*).
     fn bytes(&self, address: u32, length: usize) -> &[u8];
 }
@@ -59,25 +59,26 @@ impl Memory for Regions<'_> {
     }
 }
 
-/// Asks for bytes at an address that may not exist. Never more than `length`. Sets `is_short` if there are
-/// fewer.
-pub(super) fn read<'a>(memory: &'a dyn Memory, address: u64, length: u64, is_short: &mut bool) -> &'a [u8] {
-    let bytes = match u32::try_from(address) {
+/// Asks for bytes at an address that may not exist. Never more than `length`.
+pub(super) fn read(memory: &dyn Memory, address: u64, length: u64) -> &[u8] {
+    match u32::try_from(address) {
         Ok(address) => {
             let length = usize::try_from(length.min((1 << 32) - u64::from(address))).unwrap_or(usize::MAX);
             let bytes = memory.bytes(address, length);
             &bytes[..length.min(bytes.len())]
         }
         Err(_) => &[],
-    };
-    *is_short |= (bytes.len() as u64) < length;
-    bytes
+    }
 }
 
 /// The address that offsets of arrays and indices count from.
 pub(super) fn base(registers: &RegisterFile) -> u64 {
     u64::from((registers.get(ATTRIBBUFFERS_LOC) & 0x1FFF_FFFE) << 3)
 }
+
+/// Bytes after an array that a draw asks for too. Conversion reads four components, of which the last attribute may have
+/// one; without these bytes the last vertex of most arrays would take a path of its own.
+const SPARE: u64 = 12;
 
 /// Attributes that arrays can provide.
 const ARRAYED: usize = 12;
@@ -227,7 +228,9 @@ impl<'p, 'a> Fetch<'p, 'a> {
             // Below 2^42: neither the sum nor the products overflow.
             let offset = registers.get(ATTRIBBUFFER0_OFFSET + 3 * u16::from(array.number)) & 0x0FFF_FFFF;
             let address = base + u64::from(offset) + lowest * stride;
-            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut fetch.is_short);
+            let length = (highest - lowest) * stride + u64::from(array.extent);
+            *slice = read(memory, address, length + SPARE);
+            fetch.is_short |= (slice.len() as u64) < length;
         }
         fetch
     }

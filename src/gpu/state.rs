@@ -30,9 +30,12 @@ pub struct FixedAttributes {
 
 /// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
 #[derive(Clone, Debug)]
+#[repr(C)] // what most draws read comes first
 pub struct State {
     /// Registers as last written.
     pub registers: RegisterFile,
+    /// Vertices of an incomplete primitive.
+    pub assembly: Assembly,
     /// The vertex units.
     pub vertex: ShaderState,
     /// The geometry unit, which is the fourth vertex unit while no geometry program is in use.
@@ -41,8 +44,6 @@ pub struct State {
     pub fixed: FixedAttributes,
     /// Incomplete input of the geometry unit.
     pub geometry_input: GeometryInput,
-    /// Vertices of an incomplete primitive.
-    pub assembly: Assembly,
 }
 
 impl Default for State {

@@ -47,8 +47,13 @@ pub(crate) struct OutputsFrame {
 /// The exit that compiled code returned.
 #[inline]
 pub(crate) fn exit(code: u32) -> Option<Exit> {
+    // Not in a table, which would be one more line of data.
+    if code == 0 { Some(Exit::End) } else { other_exit(code) }
+}
+
+#[cold]
+fn other_exit(code: u32) -> Option<Exit> {
     Some(match code {
-        0 => Exit::End,
         1 => Exit::Fuel,
         2 => Exit::BreakOutsideLoop,
         3 => Exit::PastEnd,

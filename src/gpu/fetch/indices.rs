@@ -25,8 +25,9 @@ impl<'a> Indices<'a> {
         let config = registers.get(INDEXBUFFER_CONFIG);
         let wide = config >> 31 != 0;
         let address = super::base(registers) + u64::from(config & 0x0FFF_FFFF);
-        let mut is_short = false;
-        let bytes = super::read(memory, address, u64::from(count) << u32::from(wide), &mut is_short);
+        let length = u64::from(count) << u32::from(wide);
+        let bytes = super::read(memory, address, length);
+        let is_short = (bytes.len() as u64) < length;
         Indices { bytes, is_short, wide, count: count as usize }
     }
 

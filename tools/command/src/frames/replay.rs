@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Kind};
 use picajit::engine::Engine;
-use picajit::gpu::{Attributes, DrawOptions, Effect, Gpu, Regions, TriangleSink, Write};
+use picajit::gpu::{Attributes, DrawOptions, Effect, Gpu, Regions, Sink, Write};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use std::sync::Arc;
@@ -40,11 +40,12 @@ impl Library {
 /// Stores triangles.
 struct Store<'a>(&'a mut Triangles);
 
-impl TriangleSink for Store<'_> {
-    fn triangle(&mut self, vertices: [&Semantics; 3]) {
-        if self.0.len() <= MOST_TRIANGLES {
-            self.0.push(vertices.map(|vertex| *vertex));
-        }
+impl Sink for Store<'_> {
+    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+        let vertices: &[Semantics] = vertices.as_chunks().0;
+        let most = (MOST_TRIANGLES + 1).saturating_sub(self.0.len());
+        let vertex = |n: u32| vertices[n as usize];
+        self.0.extend(triangles.iter().take(most).map(|&[a, b, c]| [vertex(a), vertex(b), vertex(c)]));
     }
 }
 
