@@ -148,11 +148,6 @@ mod register {
     }
 }
 
-#[cfg(miri)]
-mod register {
-    pub(super) type Word = u32;
-}
-
 /// Calls `work` in each of eight foreign modes. It must compute nothing with floats but by picajit.
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 pub(crate) fn in_foreign_modes(mut work: impl FnMut()) {
