@@ -66,6 +66,7 @@ fn independent_vertices_run_once() {
     let many = |[a, b, c]: [u8; 3]| [a, b, c].repeat(5);
     assert_eq!(report(&mut gpu, &many([10, 12, 10])), (3, 12));
     assert_eq!(report(&mut gpu, &many([10, 15, 12])), (6, 9));
+    assert_eq!(gpu.state().vertex.unit.r[5][0], 12.0, "the unit is as the last index leaves it");
     assert_eq!(report(&mut gpu, &many([10, 199, 10])), (2, 13));
     // Few run in sequence, and only those that an index names.
     assert_eq!(report(&mut gpu, &[10, 12, 10]), (2, 1));
