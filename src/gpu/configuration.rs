@@ -90,7 +90,7 @@ impl DrawConfiguration {
     /// The vertex of an incomplete primitive from row `row` of these packed outputs.
     #[inline(never)]
     pub(super) fn map_saved(&self, outputs: &[Vec4], row: usize, to: &mut Semantics) {
-        *to = self.semantics().map_packed(&outputs[row * self.output_stride..][..self.output_stride]);
+        *to = self.semantics().map_semantics(&outputs[row * self.output_stride..][..self.output_stride]);
     }
 
     /// The `v` registers of the attributes that a host fetches, in their order. Of several attributes

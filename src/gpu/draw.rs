@@ -381,7 +381,7 @@ impl<'a> ActiveDraw<'a> {
         let (carried, outputs) = (self.carried, std::mem::take(&mut self.buffers.outputs));
         self.save_with(|id| {
             let row = id as usize - carried;
-            semantics.map_packed(&outputs[row * output_stride..][..output_stride])
+            semantics.map_semantics(&outputs[row * output_stride..][..output_stride])
         });
         self.buffers.outputs = outputs;
     }

@@ -38,8 +38,8 @@ use convert::Element;
 /// ```
 pub trait Memory {
     /// The bytes from physical `address` on: `length` of them, or fewer if memory ends before, or
-    /// none. A draw asks once for each array, up to 12 bytes beyond its end, and once for its indices. Bytes that are missing read
-    /// as 0 (*unknown on hardware*).
+    /// none. A draw asks once for each array, up to 12 bytes beyond its end, and once for its indices.
+    /// Bytes that are missing read as 0 (*unknown on hardware*).
     fn bytes(&self, address: u32, length: usize) -> &[u8];
 }
 
@@ -76,8 +76,8 @@ pub(super) fn base(registers: &RegisterFile) -> u64 {
     u64::from((registers.get(ATTRIBBUFFERS_LOC) & 0x1FFF_FFFE) << 3)
 }
 
-/// Bytes after an array that a draw asks for too. Conversion reads four components, of which the last attribute may have
-/// one; without these bytes the last vertex of most arrays would take a path of its own.
+/// Bytes after an array that a draw asks for too. Conversion reads four components, of which the last
+/// attribute may have one; without these bytes the last vertex of most arrays would take a path of its own.
 const SPARE: u64 = 12;
 
 /// Attributes that arrays can provide.

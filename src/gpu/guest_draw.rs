@@ -375,7 +375,7 @@ impl<'a> ActiveDraw<'a> {
             if let Some(row) = id.and_then(|id| (id as usize).checked_sub(self.carried)) {
                 self.fetch_rows(fetch, selection(row, 1), 1);
                 self.run_batch(1, 0, true);
-                *to = configuration.semantics().map_packed(&self.buffers.outputs[..output_stride]);
+                *to = configuration.semantics().map_semantics(&self.buffers.outputs[..output_stride]);
             }
         }
         self.save_with(|id| semantics[usize::from(open[0] != Some(id))]);

@@ -196,7 +196,7 @@ impl ActiveDraw<'_> {
         self.fetch_rows(fetch, vertex, 1);
         self.run_batch(1, 0, true);
         let configuration = self.configuration;
-        configuration.semantics().map_packed(&self.buffers.outputs[..configuration.output_stride])
+        configuration.semantics().map_semantics(&self.buffers.outputs[..configuration.output_stride])
     }
 }
 

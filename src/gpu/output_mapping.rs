@@ -8,7 +8,7 @@
 
 use super::vertex_format::VertexFormat;
 use crate::semantics::{OutputMap, SEMANTICS, Semantics};
-use crate::state::{Registers, Vec4};
+use crate::state::Vec4;
 
 /// The semantics that are colours.
 pub(super) const COLOUR: std::ops::Range<usize> = 8..12;
@@ -154,8 +154,8 @@ impl OutputPlan {
         &self.unset
     }
 
-    /// Maps one vertex, whose outputs are registers from `o0` on. The rasteriser takes the absolute values of colours, at most 1, before it
-    /// interpolates (observed on hardware, by yuriks).
+    /// Maps one vertex, whose outputs are registers from `o0` on. The rasteriser takes the absolute values of
+    /// colours, at most 1, before it interpolates (observed on hardware, by yuriks).
     #[inline(always)]
     pub(super) fn map(&self, outputs: &[f32], vertex: &mut [f32]) {
         // After the only row the positions are out of range.
@@ -163,12 +163,7 @@ impl OutputPlan {
     }
 
     /// [`OutputPlan::map`] of a plan with the default format.
-    pub(super) fn map_semantics(&self, outputs: &Registers) -> Semantics {
-        self.map_packed(outputs)
-    }
-
-    /// [`OutputPlan::map_semantics`] of the first output registers.
-    pub(super) fn map_packed(&self, outputs: &[Vec4]) -> Semantics {
+    pub(super) fn map_semantics(&self, outputs: &[Vec4]) -> Semantics {
         let mut vertex = [1.0; SEMANTICS];
         self.map(outputs.as_flattened(), &mut vertex);
         vertex
@@ -193,6 +188,7 @@ fn clamped(c: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Registers;
 
     /// What a plan does, without moves.
     fn semantics(map: &OutputMap, outputs: &Registers) -> Semantics {
