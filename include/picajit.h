@@ -866,17 +866,7 @@ pj_status pj_gpu_default_attribute(const pj_gpu *gpu, uint32_t n, pj_vec4 *value
  */
 typedef void (*pj_fetch_fn)(void *user, uint32_t index, pj_vec4 *attributes);
 
-enum {                     /* results of a pj_lookup_fn; add a slot, 0-255, to the last two */
-    PJ_LOOKUP_RUN = 0,     /* run the vertex, cache nothing; also any unknown value */
-    PJ_LOOKUP_STORE = 256, /* run the vertex, cache its outputs in the slot */
-    PJ_LOOKUP_REUSE = 512  /* reuse the outputs that this draw cached in the slot; if there are
-                              none, run the vertex */
-};
-
-/* A vertex cache of the host: decides on the next index. Any result is safe. */
-typedef uint32_t (*pj_lookup_fn)(void *user, uint32_t index);
-
-/* The vertices of a draw. The three callbacks get `user`. */
+/* The vertices of a draw. Both callbacks get `user`. */
 typedef struct pj_draw {
     size_t struct_size;
     size_t count;                  /* vertices, or indices */
@@ -884,12 +874,11 @@ typedef struct pj_draw {
                                       null */
     pj_fetch_fn fetch;             /* elements; arrays if `vertices` is null */
     const void *indices;           /* elements: index_bytes each, host byte order, any alignment */
-    pj_lookup_fn lookup;           /* elements; null: a vertex cache of vertex_cache_entries */
     pj_triangle_fn triangle;       /* not null */
     void *user;
     uint32_t index_bytes;          /* 1, 2 or 4; 0: 2 */
-    uint32_t vertex_cache_entries; /* 0-255: size of a first-in, first-out vertex cache; 0: none.
-                                      Azahar has 64. */
+    uint32_t vertex_cache_entries; /* elements: 0-255, size of a first-in, first-out vertex cache; 0:
+                                      none. Azahar has 64. */
 } pj_draw;
 
 /* The statistics of one draw. */

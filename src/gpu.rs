@@ -69,7 +69,6 @@
 //! assert_eq!(triangles[0][2][8], 1.0); // a semantic that no output is mapped to
 //! ```
 
-pub mod cache;
 pub mod commands;
 pub(crate) mod recording;
 pub mod registers;
@@ -99,10 +98,10 @@ mod report;
 mod rows;
 mod state;
 mod upload;
+mod vertex_cache;
 mod vertex_format;
 
 pub use assembly::{Assembly, Topology};
-pub use cache::{NoCache, RoundRobin, VertexCache};
 pub use commands::{Commands, ListExit, Write};
 #[cfg(feature = "gpu-code")]
 pub use fetch::streams::{STREAMS, StreamAttribute, StreamLayout};

@@ -407,7 +407,6 @@ static void draw_fields(void)
     FIELD(&s, pj_draw, vertices, EXPLICIT, ADDRESS(vertices), 0, 0);
     FIELD(&s, pj_draw, fetch, REQUIRED, 0, 0, 0);
     FIELD(&s, pj_draw, indices, REQUIRED, 0, 0, 0);
-    FIELD(&s, pj_draw, lookup, NOTHING, 0, 0, 0);
     FIELD(&s, pj_draw, triangle, REQUIRED, 0, 0, 0);
     FIELD(&s, pj_draw, user, NOTHING, 0, 0, 0);
     FIELD(&s, pj_draw, index_bytes, EXPLICIT, 2, PJ_INVALID_ARGUMENT, 3);

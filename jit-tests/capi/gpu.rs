@@ -4,7 +4,7 @@
 use crate::{built, compilers, read, ready, run_successfully};
 use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::gpu::registers::{self as reg, offset};
-use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, RoundRobin, TriangleSink, Write};
+use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, TriangleSink, Write};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use picajit::text::assemble;
@@ -169,7 +169,7 @@ impl Host for Emulator {
                 let indices = std::mem::replace(&mut self.indices, &[3, 0, 1, 2, 4, 3, 4, 5, 6]);
                 let fetch = |n: u32| vertices[n as usize];
                 let indices = indices.iter().copied();
-                ("elements", gpu.draw_elements(indices, fetch, &mut RoundRobin::default(), self))
+                ("elements", gpu.draw_elements(indices, fetch, 64, self))
             }
         };
         let Report { vertices, reused, geometry_runs, triangles, .. } = report;

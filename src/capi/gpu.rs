@@ -14,10 +14,8 @@ use super::{
     Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
     write_sized,
 };
-use crate::gpu::cache::Lookup;
 use crate::gpu::{
-    Attributes, Commands, Draw, Effect, Gpu, Host, Limits, ListExit, NoCache, Report, RoundRobin, TriangleSink,
-    VertexCache, Write,
+    Attributes, Commands, Draw, Effect, Gpu, Host, Limits, ListExit, Report, TriangleSink, Write,
 };
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
@@ -345,28 +343,6 @@ impl FetchCallback {
     }
 }
 
-/// The host's vertex cache.
-struct CallbackCache {
-    lookup: PjLookupFn,
-    user: *mut c_void,
-}
-
-impl VertexCache for CallbackCache {
-    // The host itself starts the draw, so it needs no call.
-    fn begin(&mut self) {}
-
-    fn lookup(&mut self, index: u32) -> Lookup {
-        // SAFETY: the host's function gets the host's pointer.
-        let answer = unsafe { (self.lookup)(self.user, index) };
-        let slot = answer as u8;
-        match answer & !0xFF {
-            PJ_LOOKUP_STORE => Lookup::Store(slot),
-            PJ_LOOKUP_REUSE => Lookup::Reuse(slot),
-            _ => Lookup::Run,
-        }
-    }
-}
-
 /// The entries of a vertex cache.
 fn cache_entries(number: u32, name: &'static str) -> Result<u8, Fault> {
     at_most(number, 255, name, "at most 255")?;
@@ -430,13 +406,8 @@ pub unsafe extern "C" fn pj_gpu_draw_elements(gpu: *mut PjGpu, draw: *const PjDr
         let indices =
             unsafe { input_slice(draw.indices.cast::<u8>(), bytes, "pj_draw.indices") }?.chunks_exact(width).map(read);
         let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null("pj_draw.fetch"))?, user: draw.user };
-        let fetch = |index| fetch.get(index);
-        let size = cache_entries(draw.vertex_cache_entries, "pj_draw.vertex_cache_entries")?;
-        Ok(match draw.lookup {
-            Some(lookup) => gpu.draw_elements(indices, fetch, &mut CallbackCache { lookup, user: draw.user }, sink),
-            None if size == 0 => gpu.draw_elements(indices, fetch, &mut NoCache, sink),
-            None => gpu.draw_elements(indices, fetch, &mut RoundRobin::new(size), sink),
-        })
+        let vertex_cache = cache_entries(draw.vertex_cache_entries, "pj_draw.vertex_cache_entries")?;
+        Ok(gpu.draw_elements(indices, |index| fetch.get(index), vertex_cache, sink))
     };
     // SAFETY: the header requires valid pointers.
     unsafe { self::draw(gpu, draw, report, work) }

@@ -1,9 +1,9 @@
 //! Buffers that draws reuse. They carry no state from draw to draw.
 
-use super::cache::RoundRobin;
 use super::fetch::indices::VertexList;
 use super::invocations::Invocations;
 use super::rows::VertexRows;
+use super::vertex_cache::VertexCache;
 use crate::state::Vec4;
 
 /// Buffers that draws reuse.
@@ -20,8 +20,7 @@ pub(super) struct Buffers {
     pub(super) ids: Vec<u32>,
     /// 0, 1, 2, ...
     pub(super) sequence: Vec<u32>,
-    /// For each slot of a vertex cache the row that it holds.
-    pub(super) slots: Vec<Option<u32>>,
+    pub(super) cache: VertexCache,
     pub(super) list: VertexList,
     /// Bytes of streams that are not whole in guest memory.
     #[cfg(feature = "gpu-code")]
@@ -30,8 +29,6 @@ pub(super) struct Buffers {
     #[cfg(feature = "gpu-code")]
     pub(super) triangles: Vec<[u32; 3]>,
     pub(super) invocations: Invocations,
-    /// A vertex cache and its size.
-    pub(super) cache: Option<(u8, RoundRobin)>,
 }
 
 /// Makes a buffer at least this long.

@@ -26,7 +26,7 @@ use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, Vertices, VerticesMu
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
 /// and of a group.
 pub(super) const CHUNK: usize = 144;
-/// Rows of a stream whose length is unknown: those in the slots of a vertex cache, and some batches.
+/// Rows of a stream whose length is unknown: those in the vertex cache, and some batches.
 pub(super) const STREAM_ROWS: usize = 4 * CHUNK;
 const _: () = assert!(STREAM_ROWS > u8::MAX as usize + 1 + CHUNK);
 /// Rows that a stream sends on together, at most; a multiple of three. It bounds the memory of draws
@@ -86,7 +86,6 @@ impl<'a> ActiveDraw<'a> {
             .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
         // A panic of a sink or host in an earlier draw may have left some.
         buffers.ids.clear();
-        buffers.slots.clear();
         ActiveDraw {
             state,
             buffers,
@@ -406,17 +405,15 @@ impl<'a> ActiveDraw<'a> {
         self.begin_rows();
     }
 
-    /// Frees all rows but those in slots of a vertex cache, which come first then.
+    /// Frees all rows but those in the vertex cache, which come first then.
     #[cold]
     fn recycle_rows(&mut self) {
         self.send();
         self.free_rows();
         let DrawConfiguration { plan, output_stride, .. } = self.configuration;
-        let Buffers { slots, rows, outputs, .. } = &mut *self.buffers;
-        let mut kept: Vec<&mut u32> = slots.iter_mut().flatten().collect();
-        // In their order, so that no row is overwritten before it moves.
-        kept.sort();
-        for (to, row) in kept.into_iter().enumerate() {
+        let Buffers { cache, rows, outputs, .. } = &mut *self.buffers;
+        // Rows ascend, so none is overwritten before it moves.
+        for (to, row) in cache.rows_mut().enumerate() {
             let from = std::mem::replace(row, to as u32) as usize;
             rows.copy(plan.format().stride(), from, to);
             if self.geometry.is_some() || !plan.is_default {

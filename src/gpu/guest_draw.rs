@@ -8,7 +8,6 @@
 //! must not know formats, nor what a map does.
 
 use super::buffers::resize;
-use super::cache::RoundRobin;
 use super::diagnostics::Source;
 use super::draw::{ActiveDraw, CHUNK, Runs};
 use super::fetch::indices::Indices;
@@ -33,13 +32,13 @@ pub struct DrawOptions {
     ///
     /// [`Limits`]: super::Limits
     pub limit: Option<u32>,
-    /// Vertices that a [`RoundRobin`] cache holds. It serves indexed draws of programs whose
-    /// vertices depend on each other; no other results can differ.
+    /// Vertices that the vertex cache holds; the oldest is replaced first. It serves indexed draws of
+    /// programs whose vertices depend on each other; no other results can differ.
     pub vertex_cache: u8,
 }
 
 impl Default for DrawOptions {
-    /// No other limit, and 64 vertices.
+    /// No other limit, and 64 vertices, as in Azahar.
     fn default() -> DrawOptions {
         DrawOptions { limit: None, vertex_cache: 64 }
     }
@@ -251,17 +250,12 @@ fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, optio
     if is_independent && draw.each_once(&indices, range, &fetch) {
         return draw.report();
     }
-    let size = options.vertex_cache;
-    let cache = draw.buffers.cache.take().filter(|(old, _)| *old == size);
-    let (_, mut cache) = cache.unwrap_or_else(|| (size, RoundRobin::new(size)));
     let (plan, defaults) = (&draw.configuration.fetch, draw.state.fixed.defaults);
     let vertex = |n: u32, to: &mut [Vec4]| {
         plan.constants(&defaults, to, to.len());
         fetch.vertex(u64::from(n.wrapping_sub(least)), to);
     };
-    let report = draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, &mut cache);
-    draw.buffers.cache = Some((size, cache));
-    report
+    draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, options.vertex_cache)
 }
 
 impl<'a> ActiveDraw<'a> {

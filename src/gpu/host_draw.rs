@@ -2,7 +2,6 @@
 //!
 //! This file must not know guest memory.
 
-use super::cache::{Lookup, VertexCache};
 use super::diagnostics::Source;
 use super::draw::{ActiveDraw, Runs, STREAM_ROWS};
 use super::few_vertices::{FEW, FewVertices};
@@ -32,20 +31,21 @@ impl Gpu {
 
     /// Draws the vertices that `indices` select, as
     /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests. `fetch` returns the attributes of
-    /// an index. It is not called for vertices in `cache`, nor for the vertex counts in the index
-    /// stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
+    /// an index. It is not called for the vertices that a cache of `vertex_cache` vertices holds
+    /// ([`DrawOptions::vertex_cache`](super::DrawOptions::vertex_cache)), nor for the vertex counts in
+    /// the index stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
     pub fn draw_elements(
         &mut self,
         indices: impl IntoIterator<Item = u32>,
         mut fetch: impl FnMut(u32) -> Attributes,
-        cache: &mut dyn VertexCache,
+        vertex_cache: u8,
         sink: &mut dyn Sink,
     ) -> Report {
         let _mode = DefaultMode::enter();
         self.state.geometry_input.discard();
         let mut draw = ActiveDraw::new(self, sink);
         let registers = draw.configuration.attribute_registers();
-        let report = draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), cache);
+        let report = draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), vertex_cache);
         self.noted(Source::Host, report)
     }
 
@@ -91,7 +91,7 @@ fn permute(registers: &[u8], attributes: &Attributes, to: &mut [Vec4]) {
 impl ActiveDraw<'_> {
     /// Draws vertices in order.
     fn vertices<V: Borrow<Attributes>>(&mut self, vertices: impl Iterator<Item = V>) -> Report {
-        self.begin_stream(vertices.size_hint().1);
+        self.begin_stream(vertices.size_hint().1, 0);
         let registers = self.configuration.attribute_registers();
         for vertex in vertices {
             if self.take(1) == 0 {
@@ -108,11 +108,9 @@ impl ActiveDraw<'_> {
         &mut self,
         indices: impl Iterator<Item = u32>,
         mut fetch: impl FnMut(u32, &mut [Vec4]),
-        cache: &mut dyn VertexCache,
+        vertex_cache: u8,
     ) -> Report {
-        cache.begin();
-        self.begin_stream(indices.size_hint().1);
-        self.buffers.slots.resize(usize::from(u8::MAX) + 1, None);
+        self.begin_stream(indices.size_hint().1, vertex_cache);
         let counted = self.configuration.counts_vertices();
         let mut left = 0;
         for index in indices {
@@ -125,15 +123,12 @@ impl ActiveDraw<'_> {
                 continue;
             }
             left = left.saturating_sub(1);
-            let lookup = cache.lookup(index);
-            let reused = match lookup {
-                Lookup::Reuse(slot) => self.buffers.slots[usize::from(slot)].map(|row| row as usize),
-                Lookup::Run | Lookup::Store(_) => None,
-            };
-            let Some(row) = reused.or_else(|| self.add(|to| fetch(index, to))) else { break };
-            if let Lookup::Store(slot) = lookup {
-                self.buffers.slots[usize::from(slot)] = Some(row as u32);
+            if let Some(row) = self.buffers.cache.row(index) {
+                self.push(row);
+                continue;
             }
+            let Some(row) = self.add(|to| fetch(index, to)) else { break };
+            self.buffers.cache.insert(index, row as u32);
             self.push(row);
         }
         self.finish()
@@ -141,7 +136,8 @@ impl ActiveDraw<'_> {
 
     /// Begins a stream of at most `most` vertices. Few vertices run in sequence, and those that depend
     /// on each other; with vertex counts, each primitive proceeds before the next begins.
-    fn begin_stream(&mut self, most: Option<usize>) {
+    fn begin_stream(&mut self, most: Option<usize>, vertex_cache: u8) {
+        self.buffers.cache.clear(vertex_cache);
         let most = most.unwrap_or(usize::MAX);
         let singly = most <= FEW || self.configuration.counts_vertices() || !self.shader.has_independent_vertices();
         self.begin(if singly { Runs::Singly } else { Runs::InBatches }, most.min(STREAM_ROWS));

@@ -148,7 +148,7 @@ struct Console {
 struct Memory {
     vertices: Vec<Attributes>,
     indices: Vec<u32>,
-    cache: Option<RoundRobin>,
+    cache: u8,
     /// Whether the library fetches the vertices, from memory in the format of the console.
     is_guest: bool,
     fetched: Vec<u32>,
@@ -179,10 +179,7 @@ impl Host for Memory {
                     vertices.get(index as usize).copied().unwrap_or_default()
                 };
                 let indices = self.indices.clone();
-                let report = match self.cache.clone() {
-                    Some(mut cache) => gpu.draw_elements(indices, fetch, &mut cache, self),
-                    None => gpu.draw_elements(indices, fetch, &mut NoCache, self),
-                };
+                let report = gpu.draw_elements(indices, fetch, self.cache, self);
                 self.fetched = fetched;
                 report
             }
@@ -218,8 +215,7 @@ impl Memory {
             assert_eq!(gpu.write(id, value, 15), Effect::None);
         }
         let arrays = [(START, &memory[..])];
-        let vertex_cache = if self.cache.is_some() { 64 } else { 0 };
-        gpu.draw(draw, &Regions(&arrays), &DrawOptions { vertex_cache, ..DrawOptions::default() }, self)
+        gpu.draw(draw, &Regions(&arrays), &DrawOptions { vertex_cache: self.cache, ..DrawOptions::default() }, self)
     }
 }
 
@@ -257,10 +253,10 @@ impl Console {
 /// Executes `list` on both engines with these vertices and indices. Returns the console with native
 /// code.
 fn play(list: &List, vertices: &[f32], indices: &[u32]) -> Console {
-    play_with(list, vertices, indices, Some(RoundRobin::default()))
+    play_with(list, vertices, indices, 64)
 }
 
-fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<RoundRobin>) -> Console {
+fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: u8) -> Console {
     let backends = [BackendChoice::NativeRequired, BackendChoice::Oracle, BackendChoice::NativeRequired];
     let mut is_guest = [false, false, true].into_iter();
     let [mut native, interpreted, guest] = backends.map(|backend| {
@@ -268,7 +264,7 @@ fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<Round
         console.memory.is_guest = is_guest.next().expect("one for each");
         console.memory.vertices = vertices.iter().map(|&x| vertex(x)).collect();
         console.memory.indices = indices.to_vec();
-        console.memory.cache = cache.clone();
+        console.memory.cache = cache;
         console.execute(list);
         console
     });

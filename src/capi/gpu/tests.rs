@@ -9,7 +9,7 @@ use super::super::*;
 use crate::gpu::registers::*;
 use crate::gpu::tests::traps::VARIABLE;
 use crate::gpu::tests::{List, TRIANGLE, plain, vertex};
-use crate::gpu::{Attributes, Commands, Draw, Gpu, RoundRobin, Topology, TriangleSink, Write};
+use crate::gpu::{Attributes, Commands, Draw, Gpu, Topology, TriangleSink, Write};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
 use crate::testing::miri_or;
@@ -56,7 +56,7 @@ impl crate::gpu::Host for World {
             Draw::Arrays => gpu.draw_arrays(&vertices, self),
             Draw::Elements => {
                 let indices: Vec<u32> = self.indices.iter().map(|&n| n.into()).collect();
-                gpu.draw_elements(indices, |n| vertices[n as usize], &mut RoundRobin::new(8), self)
+                gpu.draw_elements(indices, |n| vertices[n as usize], 8, self)
             }
         };
         self.reports.push(PjReport::new(&report));
@@ -98,20 +98,6 @@ unsafe extern "C" fn fetch(user: *mut c_void, index: u32, attributes: *mut Vec4)
     assert_eq!(*attributes, Attributes::default());
     *attributes = world.vertices[index as usize];
     world.nested_calls("fetch");
-}
-
-unsafe extern "C" fn lookup(user: *mut c_void, index: u32) -> u32 {
-    // SAFETY: as the header guarantees.
-    let world = unsafe { world(user) };
-    world.nested_calls("lookup");
-    match index {
-        // The first lookup stores, later ones reuse.
-        n if world.writes & 1 << n != 0 => PJ_LOOKUP_REUSE + n,
-        n => {
-            world.writes |= 1 << n;
-            PJ_LOOKUP_STORE + n
-        }
-    }
 }
 
 fn pj_draw(user: *mut c_void) -> PjDraw {

@@ -28,9 +28,6 @@ const _: () = {
     assert!(PJ_NOTE_MEMORY == Notes::MEMORY.0);
     assert!(PJ_NOTE_POSITION == Notes::POSITION.0);
 };
-pub const PJ_LOOKUP_RUN: u32 = 0;
-pub const PJ_LOOKUP_STORE: u32 = 256;
-pub const PJ_LOOKUP_REUSE: u32 = 512;
 
 pub type PjTriangleFn = unsafe extern "C" fn(*mut c_void, *const f32, *const f32, *const f32);
 pub type PjDrawFn = unsafe extern "C" fn(*mut c_void, *mut PjGpu, i32);
@@ -38,7 +35,6 @@ pub type PjWroteFn = unsafe extern "C" fn(*mut c_void, *const PjGpu, u16, u32, u
 pub type PjFetchFn = unsafe extern "C" fn(*mut c_void, u32, *mut Vec4);
 pub type PjMemoryFn = unsafe extern "C" fn(*mut c_void, u32, usize, *mut usize) -> *const c_void;
 pub type PjTrianglesFn = unsafe extern "C" fn(*mut c_void, *const f32, usize, *const u32, usize);
-pub type PjLookupFn = unsafe extern "C" fn(*mut c_void, u32) -> u32;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -65,7 +61,6 @@ pub struct PjDraw {
     pub vertices: *const Registers,
     pub fetch: Option<PjFetchFn>,
     pub indices: *const c_void,
-    pub lookup: Option<PjLookupFn>,
     pub triangle: Option<PjTriangleFn>,
     pub user: *mut c_void,
     pub index_bytes: u32,

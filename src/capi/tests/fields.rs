@@ -43,7 +43,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
         "pj_list_position" PjListPosition { command, values }
         "pj_draw" PjDraw {
-            struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, vertex_cache_entries
+            struct_size, count, vertices, fetch, indices, triangle, user, index_bytes, vertex_cache_entries
         }
         "pj_region" PjRegion { bytes, length, address, reserved }
         "pj_guest_draw" PjGuestDraw {

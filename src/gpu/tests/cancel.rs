@@ -34,7 +34,7 @@ impl Host for Cancelling {
             Draw::Arrays => gpu.draw_arrays((0..self.vertices as u32).map(attributes), self),
             Draw::Elements => {
                 let indices = (0..self.vertices as u32).map(|n| n % 3);
-                gpu.draw_elements(indices, attributes, &mut RoundRobin::new(3), self)
+                gpu.draw_elements(indices, attributes, 3, self)
             }
         };
     }

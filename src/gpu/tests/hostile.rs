@@ -111,7 +111,7 @@ impl Host for Adversary {
             }
             Draw::Elements => {
                 let indices: Vec<u32> = (0..count).map(|_| self.noise.value()).collect();
-                gpu.draw_elements(indices, |_| attributes(), &mut RoundRobin::new(3), self)
+                gpu.draw_elements(indices, |_| attributes(), 3, self)
             }
         };
         assert!(report.vertices + report.reused <= u64::from(count));

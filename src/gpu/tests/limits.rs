@@ -24,7 +24,7 @@ impl Host for Guest {
         let report = match draw {
             draw if self.from_memory => gpu.draw(draw, &Regions(&[]), &DrawOptions::default(), self),
             Draw::Arrays => gpu.draw_arrays((0..).map(attributes), self),
-            Draw::Elements => gpu.draw_elements((0..).map(|n| n % 5), attributes, &mut RoundRobin::new(3), self),
+            Draw::Elements => gpu.draw_elements((0..).map(|n| n % 5), attributes, 3, self),
         };
         self.reports.push(report);
     }

@@ -209,7 +209,7 @@ fn vertex_cache_sits_before_geometry_and_never_sees_counts() {
     assert_eq!(console.memory.fetched, [0, 1, 3, 4]);
     let report = console.memory.report;
     assert_eq!((report.vertices, report.reused, report.geometry_runs), (4, 3, 2));
-    let uncached = play_with(&list, &[10.0, 11.0, 12.0, 13.0, 14.0], &indices, None).memory;
+    let uncached = play_with(&list, &[10.0, 11.0, 12.0, 13.0, 14.0], &indices, 0).memory;
     assert_eq!((uncached.fetched, uncached.report.reused), (vec![0, 1, 3, 3, 4, 0, 1], 0));
 }
 

@@ -11,7 +11,7 @@ mod by_hand;
 use by_hand::{ByHand, Hand, Kernel, Transform};
 use picajit::engine::{Engine, Options, Shader};
 use picajit::gpu::registers::{self as reg, offset};
-use picajit::gpu::{Attributes, Draw, DrawOptions, Gpu, Regions, RoundRobin, Sink, TriangleSink};
+use picajit::gpu::{Attributes, Draw, DrawOptions, Gpu, Regions, Sink, TriangleSink};
 use picajit::semantics::Semantics;
 use picajit::state::{Uniforms, Vec4};
 use std::hint::black_box;
@@ -337,7 +337,7 @@ impl Scene {
                     _ => gpu.draw_elements(
                         indices.iter().map(|&n| n.into()),
                         |n| vertex(n as usize),
-                        &mut RoundRobin::default(),
+                        64,
                         &mut Each(consumer),
                     ),
                 };

@@ -44,7 +44,7 @@ fn attributes_come_from_memory_or_from_a_callback() {
 }
 
 #[test]
-fn indices_have_one_two_or_four_bytes_and_the_host_selects_the_cache() {
+fn indices_have_one_two_or_four_bytes_and_the_host_sizes_the_cache() {
     let indices = [0u8, 1, 2, 2, 1, 3];
     let wide = |bytes: usize| -> Vec<u8> {
         let each = |n: &u8| match bytes {
@@ -55,9 +55,7 @@ fn indices_have_one_two_or_four_bytes_and_the_host_selects_the_cache() {
         // One byte first: every index is misaligned.
         [0xEE].into_iter().chain(indices.iter().flat_map(each)).collect()
     };
-    for (index_bytes, vertex_cache_entries, lookup, reused) in
-        [(1, 0, None, 0), (2, 64, None, 2), (4, 1, None, 1), (2, 7, Some(lookup as PjLookupFn), 2)]
-    {
+    for (index_bytes, vertex_cache_entries, reused) in [(1, 0, 0), (2, 64, 2), (4, 1, 1)] {
         let (gpu, memory) = (drawing(), wide(index_bytes as usize));
         let mut world = World::new(&[1.0, 2.0, 3.0, 4.0], &[]);
         let user = &raw mut world;
@@ -66,7 +64,6 @@ fn indices_have_one_two_or_four_bytes_and_the_host_selects_the_cache() {
             indices: memory[1..].as_ptr().cast(),
             index_bytes,
             vertex_cache_entries,
-            lookup,
             fetch: Some(fetch),
             ..pj_draw(user.cast())
         };
@@ -78,31 +75,6 @@ fn indices_have_one_two_or_four_bytes_and_the_host_selects_the_cache() {
             assert_eq!((report.vertices, report.reused), (6 - reused, reused));
             assert_eq!(pj_gpu_free(gpu), PJ_OK);
         }
-    }
-}
-
-#[test]
-fn a_cache_with_invalid_answers_is_safe() {
-    unsafe extern "C" fn nonsense(_: *mut c_void, index: u32) -> u32 {
-        [PJ_LOOKUP_REUSE + 5, 768, 7, u32::MAX, PJ_LOOKUP_STORE + 255, PJ_LOOKUP_REUSE + 255][index as usize]
-    }
-    let (gpu, mut world) = (drawing(), World::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[]));
-    let (user, indices) = (&raw mut world, [0u8, 1, 2, 3, 4, 5]);
-    let draw = PjDraw {
-        count: 6,
-        indices: indices.as_ptr().cast(),
-        index_bytes: 1,
-        lookup: Some(nonsense),
-        fetch: Some(fetch),
-        ..pj_draw(user.cast())
-    };
-    let mut report = empty_report();
-    // SAFETY: all are valid.
-    unsafe {
-        assert_eq!(pj_gpu_draw_elements(gpu, &draw, &mut report), PJ_OK);
-        assert_eq!(xs(&*user), [[1.0, 2.0, 3.0], [4.0, 5.0, 5.0]]);
-        assert_eq!((report.vertices, report.reused), (5, 1));
-        assert_eq!(pj_gpu_free(gpu), PJ_OK);
     }
 }
 
@@ -180,7 +152,6 @@ fn draw_may_use_the_gpu_and_wrote_may_read_it() {
             count: 1,
             indices: indices.as_ptr().cast(),
             index_bytes: 1,
-            lookup: Some(lookup),
             fetch: Some(fetch),
             ..pj_draw(user.cast())
         };
@@ -193,7 +164,7 @@ fn draw_may_use_the_gpu_and_wrote_may_read_it() {
         assert!(!all.is_empty() && all.iter().all(|gave| *gave == all[0]), "{callback}: {all:?}");
         all[0].to_vec()
     };
-    assert_eq!([gave("triangle"), gave("fetch"), gave("lookup")], [BUSY; 3]);
+    assert_eq!([gave("triangle"), gave("fetch")], [BUSY; 2]);
     assert_eq!(gave("draw"), [PJ_BUSY, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK], "every call but freeing");
     assert_eq!(gave("wrote"), [PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_OK, PJ_OK, PJ_BUSY], "reads only");
     assert_eq!(xs(world), [[1.0, 2.0, 3.0]; 2]);
