@@ -36,7 +36,7 @@ mod x86 {
     use super::plot::{Group, Plot};
     use super::{builtin, measure};
     use picajit::internals::generator;
-    use picajit::kernel::{Kernel, OnUnits, UnitKernel};
+    use picajit::internals::kernel::{Kernel, OnUnits, UnitKernel};
     use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
     use std::arch::x86_64::*;
     use std::sync::Arc;

@@ -9,10 +9,10 @@
 //! whose threads compile the largest programs.
 
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
-use picajit::gpu::{Gpu, TriangleSink, registers as reg};
+use picajit::gpu::{Gpu, RegisterFile as Reg, TriangleSink};
+use picajit::internals::kernel::default_fuel;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::default_fuel;
 use picajit::program::Entry;
 use picajit::semantics::Semantics;
 use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, Vertices, VerticesMut};
@@ -137,15 +137,15 @@ fn gpu(engine: &Arc<Engine>, source: &str) -> Gpu {
     let program = shbin.program().expect("short");
     let mut gpu = Gpu::new(engine.clone());
     let mut write = |id: u16, value| _ = gpu.write(id, value, 0xF);
-    write(reg::VSH + reg::offset::CODETRANSFER_INDEX, 0);
-    program.code().iter().for_each(|&word| write(reg::VSH + reg::offset::CODETRANSFER_DATA0, word));
-    write(reg::VSH + reg::offset::OPDESCS_INDEX, 0);
-    program.opdescs().iter().for_each(|&word| write(reg::VSH + reg::offset::OPDESCS_DATA0, word));
-    write(reg::VSH + reg::offset::ENTRYPOINT, 0x7FFF_0000);
-    write(reg::VSH + reg::offset::INPUTBUFFER_CONFIG, 0xA000_0000);
-    write(reg::VSH + reg::offset::OUTMAP_MASK, 1);
-    write(reg::SH_OUTMAP_TOTAL, 1);
-    write(reg::SH_OUTMAP_O0, 0x0302_0100);
+    write(Reg::VSH_CODETRANSFER_INDEX, 0);
+    program.code().iter().for_each(|&word| write(Reg::VSH_CODETRANSFER_DATA0, word));
+    write(Reg::VSH_OPDESCS_INDEX, 0);
+    program.opdescs().iter().for_each(|&word| write(Reg::VSH_OPDESCS_DATA0, word));
+    write(Reg::VSH_ENTRYPOINT, 0x7FFF_0000);
+    write(Reg::VSH_INPUTBUFFER_CONFIG, 0xA000_0000);
+    write(Reg::VSH_OUTMAP_MASK, 1);
+    write(Reg::SH_OUTMAP_TOTAL, 1);
+    write(Reg::SH_OUTMAP_O0, 0x0302_0100);
     gpu
 }
 

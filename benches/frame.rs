@@ -13,11 +13,11 @@ mod shaders;
 
 use picajit::engine::{Engine, Options};
 use picajit::internals::generator;
+use picajit::internals::kernel::{Backend, Config};
+use picajit::internals::tier0::Tier0;
 use picajit::isa::Stage;
-use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
-use picajit::tier0::Tier0;
 use picajit_fuzz::{Tier, case_from_seed};
 use std::time::{Duration, Instant};
 

@@ -11,9 +11,9 @@ mod recipe;
 
 use picajit::container::shbin::Shbin;
 use picajit::gpu_code::{Device, Dialect, GpuCode, Interface};
+use picajit::internals::kernel::Config;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Config;
 use recipe::Recipe;
 use std::collections::BTreeMap;
 use std::path::Path;

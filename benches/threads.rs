@@ -14,7 +14,7 @@ mod measure;
 
 use measure::Workload;
 use picajit::internals::generator;
-use picajit::kernel::Kernel;
+use picajit::internals::kernel::Kernel;
 use picajit::state::{Batch, NoEmitter, Unit, Vec4, Vertices, VerticesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -6,12 +6,12 @@
 mod extent;
 
 use picajit::analysis::{Analysis, RegisterSet};
+use picajit::internals::interp::InterpKernel;
 use picajit::internals::ir::analysis::{Dependence, RegisterUse};
 use picajit::internals::ir::cfg::{Cfg, Limits};
-use picajit::interp::InterpKernel;
+use picajit::internals::kernel::copy_registers;
 use picajit::isa::Stage;
 use picajit::isa::numeric::same;
-use picajit::kernel::copy_registers;
 use picajit::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use picajit_fuzz::case_from_seed;
 

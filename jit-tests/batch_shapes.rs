@@ -7,7 +7,7 @@
 use crate::{RUN_FOLDERS, files, filetest, name, root};
 use libtest_mimic::{Failed, Trial};
 use picajit::internals::jit::{BatchShape, Jit, Variant};
-use picajit::kernel::Config;
+use picajit::internals::kernel::Config;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 use crate::hosted::Hosted;
 #[cfg(feature = "jit")]
 use crate::prerequisites::skipped;
+use picajit::internals::interp::Interp;
 #[cfg(feature = "jit")]
 use picajit::internals::jit::{Interleave, Variant};
-use picajit::interp::Interp;
-use picajit::kernel::Backend;
-use picajit::tier0::{Cpu, Tier0};
+use picajit::internals::kernel::Backend;
+use picajit::internals::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
 /// An engine under test.

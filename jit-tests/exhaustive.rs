@@ -23,8 +23,8 @@ mod tables;
 
 use engines::Engine;
 use libtest_mimic::{Arguments, Failed, Trial};
+use picajit::internals::kernel::{Config, Kernel};
 use picajit::isa::numeric::{Precision, same};
-use picajit::kernel::{Config, Kernel};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use std::collections::HashSet;

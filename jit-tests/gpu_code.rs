@@ -10,9 +10,9 @@ use picajit::gpu_code::{
     Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers,
     Interface, Member, NoGpuCode, Outputs, Position, SelfTest, UniformBlock, Varying,
 };
+use picajit::internals::kernel::{Config, Kernel};
 use picajit::isa::Stage;
 use picajit::isa::numeric::{Precision, same};
-use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Unit};
 use picajit_fuzz::Case;
 use picajit_fuzz::generate::{Tier, case_from_seed};

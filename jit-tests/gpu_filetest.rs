@@ -9,9 +9,9 @@ use crate::outcome;
 use crate::verdict::{Verdict, Vertex};
 use libtest_mimic::{Completion, Failed, Trial};
 use picajit::gpu_code::{Control, Device, GpuCode, Interface, NoGpuCode};
-use picajit::interp::Interp;
+use picajit::internals::interp::Interp;
+use picajit::internals::kernel::{Config, Kernel};
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::path::Path;
 

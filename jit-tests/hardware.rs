@@ -5,8 +5,8 @@
 use crate::engines::{Engine, engines};
 use libtest_mimic::Trial;
 use picajit::container::shbin::Shbin;
+use picajit::internals::kernel::Config;
 use picajit::isa::{MAX_CODE_WORDS, Stage};
-use picajit::kernel::Config;
 use picajit::program::{Entry, Program, ProgramError};
 use picajit::semantics::{OutputMap, SEMANTICS};
 use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};

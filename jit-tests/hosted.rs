@@ -1,7 +1,7 @@
 //! Any engine, running on memory in a host's layout: fields far apart, no offset equal to that in
 //! [`Unit`] and [`Uniforms`], flags that are neither 0 nor 1.
 
-use picajit::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
+use picajit::internals::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
 use picajit::layout::{Bools, GeometryOffsets, HostEmitter, HostMemory, Image, Layout, Offsets};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Exit};

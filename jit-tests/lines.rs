@@ -10,8 +10,8 @@ mod hosted;
 mod prerequisites;
 
 use engines::{Engine, engines, reference};
+use picajit::internals::kernel::Unsupported;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Unsupported;
 use picajit_fuzz::digest::digest;
 use picajit_fuzz::{Case, Plan};
 use std::io::Write;

@@ -2,8 +2,8 @@
 //! the reference.
 
 use crate::items::{File, Item, Location, Value};
+use picajit::internals::kernel::{Kernel, copy_registers};
 use picajit::isa::numeric::same;
-use picajit::kernel::{Kernel, copy_registers};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
 
 /// All results of a run.

@@ -4,10 +4,10 @@
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
-use picajit::interp::Interp;
+use picajit::internals::interp::Interp;
+use picajit::internals::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::isa::Opcode;
-use picajit::isa::table::row_of_word;
-use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::isa::table::Row;
 use picajit::program::{Entry, Program};
 use picajit_fuzz::explain::{Explanation, explain};
 use picajit_fuzz::{Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep};
@@ -50,7 +50,7 @@ impl Backend for Planted {
         "seeded"
     }
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let is_it = |word: u32| row_of_word(word).is_some_and(|row| row.opcode == self.opcode);
+        let is_it = |word: u32| Row::of_word(word).is_some_and(|row| row.opcode == self.opcode);
         let code: Vec<u32> =
             program.code().iter().map(|&word| if is_it(word) { word ^ self.flip } else { word }).collect();
         let wrong = Program::from_words(&code, program.opdescs()).expect("it is as long as before");
@@ -88,7 +88,7 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_faulty_engine
         // It blames the right instruction, with the registers of both. A wrong transfer shows after
         // its target.
         let blame = text.lines().find_map(|line| line.strip_prefix("; First instruction whose result differs: "));
-        let mnemonic = picajit::isa::table::row(fault.opcode).mnemonic;
+        let mnemonic = fault.opcode.row().mnemonic;
         let is_flow = matches!(fault.opcode, Opcode::Jmpu | Opcode::Loop);
         assert!(blame.is_some(), "{text}");
         assert!(is_flow || blame.is_some_and(|blame| blame.starts_with(mnemonic)), "{text}");
@@ -147,7 +147,7 @@ impl Backend for Panics {
         "panics"
     }
     fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        if p.code().iter().any(|&word| row_of_word(word).is_some_and(|row| row.opcode == Opcode::Dp4)) {
+        if p.code().iter().any(|&word| Row::of_word(word).is_some_and(|row| row.opcode == Opcode::Dp4)) {
             std::panic::resume_unwind(Box::new("no room\nerror: for => DP4"));
         }
         Interp.compile(p, entry, config)
@@ -194,7 +194,7 @@ fn every_case_has_a_file_that_passes() {
 fn dependent_vertices_are_kept() {
     struct Forgets;
     struct Kern(Arc<dyn Kernel>);
-    impl picajit::kernel::UnitKernel for Kern {
+    impl picajit::internals::kernel::UnitKernel for Kern {
         fn run(
             &self,
             uniforms: &picajit::state::Uniforms,
@@ -222,7 +222,7 @@ fn dependent_vertices_are_kept() {
             "forgets"
         }
         fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-            Ok(Arc::new(picajit::kernel::OnUnits(Kern(Interp.compile(p, entry, config)?))))
+            Ok(Arc::new(picajit::internals::kernel::OnUnits(Kern(Interp.compile(p, entry, config)?))))
         }
     }
     let engines = [Engine { name: "forgets", backend: &Forgets }];

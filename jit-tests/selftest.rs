@@ -3,7 +3,7 @@
 use crate::engines::{Engine, reference};
 use crate::filetest::run_source;
 use libtest_mimic::{Completion, Failed, Trial};
-use picajit::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
+use picajit::internals::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use std::sync::Arc;

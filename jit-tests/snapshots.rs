@@ -9,8 +9,9 @@ use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::ir::{Form, Func};
+use picajit::internals::kernel::default_fuel;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::default_fuel;
+use picajit::isa::{Inst, Pc};
 use picajit::text;
 use std::path::Path;
 
@@ -36,7 +37,7 @@ pub const STAGES: &[PrintedStage] = &[
     PrintedStage {
         name: "inst",
         print: |loaded| {
-            let line = |(pc, inst)| format!("{pc:3}: {}\n", text::inst_to_string(&inst));
+            let line = |(pc, inst): (Pc, Inst)| format!("{pc:3}: {inst}\n");
             Ok(Some(loaded.program.insts().map(line).collect()))
         },
     },
@@ -93,7 +94,7 @@ fn made(
 ) -> Result<Option<String>, String> {
     use picajit::internals::jit::{Target, explain_for};
     let target = Target::ALL.into_iter().find(|t| t.name() == name).ok_or("no such CPU")?;
-    let config = picajit::kernel::Config::default();
+    let config = picajit::internals::kernel::Config::default();
     let stages = explain_for(target, variant, &loaded.program, loaded.entry, &config);
     stages.map(|s| Some(if host { s.host } else { s.clif })).map_err(|e| e.to_string())
 }

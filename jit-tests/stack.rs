@@ -2,8 +2,7 @@
 
 use super::{alone, options, recipes, run};
 use picajit::engine::{BackendChoice, Engine, Options};
-use picajit::gpu::registers as reg;
-use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, Sink};
+use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, RegisterFile as Reg, Sink};
 use picajit::isa::numeric::Precision;
 use std::sync::Arc;
 
@@ -79,25 +78,25 @@ fn draws_need_96_kib_of_stack() {
     let write = |id: u16, value: u32| [value, 0x000F_0000 | u32::from(id)];
     // `mov o0, v0`, `end`.
     let list = [
-        write(reg::VSH + reg::offset::CODETRANSFER_DATA0, 0x4C00_0000),
-        write(reg::VSH + reg::offset::CODETRANSFER_DATA0, 0x8800_0000),
-        write(reg::VSH + reg::offset::OPDESCS_DATA0, 0x0000_036F),
-        write(reg::VSH + reg::offset::OUTMAP_MASK, 1),
-        write(reg::SH_OUTMAP_TOTAL, 1),
-        write(reg::SH_OUTMAP_O0, 0x0302_0100),
-        write(reg::ATTRIBBUFFERS_LOC, 0x1800_0000 >> 3),
-        write(reg::ATTRIBBUFFERS_FORMAT_LOW, 0b11),
-        write(reg::ATTRIBBUFFER0_OFFSET + 2, 1 << 28 | 4 << 16),
-        write(reg::INDEXBUFFER_CONFIG, 12),
-        write(reg::NUMVERTICES, 3000),
-        write(reg::DRAWELEMENTS, 1),
+        write(Reg::VSH_CODETRANSFER_DATA0, 0x4C00_0000),
+        write(Reg::VSH_CODETRANSFER_DATA0, 0x8800_0000),
+        write(Reg::VSH_OPDESCS_DATA0, 0x0000_036F),
+        write(Reg::VSH_OUTMAP_MASK, 1),
+        write(Reg::SH_OUTMAP_TOTAL, 1),
+        write(Reg::SH_OUTMAP_O0, 0x0302_0100),
+        write(Reg::ATTRIBBUFFERS_LOC, 0x1800_0000 >> 3),
+        write(Reg::ATTRIBBUFFERS_FORMAT_LOW, 0b11),
+        write(Reg::ATTRIBBUFFER0_OFFSET + 2, 1 << 28 | 4 << 16),
+        write(Reg::INDEXBUFFER_CONFIG, 12),
+        write(Reg::NUMVERTICES, 3000),
+        write(Reg::DRAWELEMENTS, 1),
     ]
     .concat();
     for backend in [BackendChoice::NativePreferred, BackendChoice::NoNative] {
         let engine = Engine::new(Options { backend, compile_after: 0, ..options(Precision::F32, 0) });
         let mut gpu = Gpu::new(Arc::new(engine));
         let mut emulator = Emulator { memory: memory.clone().into(), drawn: 0 };
-        let again = [write(reg::DRAWELEMENTS, 1), write(reg::DRAWELEMENTS, 1)].concat();
+        let again = [write(Reg::DRAWELEMENTS, 1), write(Reg::DRAWELEMENTS, 1)].concat();
         gpu.execute(&list, &mut emulator);
         gpu.execute(&again, &mut emulator);
         on_stack(RUNS, || _ = gpu.execute(&again, &mut emulator));

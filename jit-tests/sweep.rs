@@ -18,13 +18,13 @@ mod special_values;
 
 mod seeded_faults;
 
-use picajit::interp::Interp;
+use picajit::internals::interp::Interp;
+use picajit::internals::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
+use picajit::internals::tier0::{Cpu, Tier0};
 use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, copy_registers};
-use picajit::tier0::{Cpu, Tier0};
 use picajit_fuzz::{Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
 use std::sync::Arc;
 
@@ -230,7 +230,7 @@ impl Backend for Fault {
         "faulty"
     }
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let has = |op| program.insts().any(|(_, inst)| picajit::isa::encode::opcode(&inst) == Some(op));
+        let has = |op| program.insts().any(|(_, inst)| inst.opcode() == Some(op));
         Ok(Arc::new(OnUnits(Faulty {
             fault: *self,
             honest: Interp.compile(program, entry, config)?,

@@ -28,8 +28,9 @@ use crate::executable::ExecutableMemory;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
+use crate::kernel::default_fuel;
 pub(crate) use crate::kernel::most_words;
-use crate::kernel::{Config, Unsupported, default_fuel};
+pub use crate::kernel::{Config, KernelStats, Unsupported};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
@@ -75,7 +76,7 @@ pub enum Tier {
 /// A problem that a host should log. No event changes a result, and none stops a run. Its text is for
 /// a log:
 /// ```
-/// # use picajit::{Entry, engine::Event, kernel::Unsupported};
+/// # use picajit::{Entry, engine::{Event, Unsupported}};
 /// let (entry, reason) = (Entry::vertex(4), Unsupported::NoGeometry);
 /// let text = Event::Fallback { entry, reason }.to_string();
 /// assert!(text.starts_with("the vertex shader at 4 runs on tier 0: "));

@@ -8,7 +8,7 @@
 //!
 //! | file | input | output |
 //! |---|---|---|
-//! | [`registers`] | writes by id | stored words and their fields |
+//! | `registers` | writes by id | stored words and their fields |
 //! | `state` | | all that a savestate holds |
 //! | [`commands`] | a command list | writes |
 //! | `recording` | a text | guest memory and a command list |
@@ -24,7 +24,7 @@
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | vertices | vertex outputs, in drawing order |
 //! | `few_vertices` | at most 12 vertices | their triangles, by little code |
-//! | [`cache`] | indices | the vertices to run |
+//! | `vertex_cache` | an index | the outputs of an earlier run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
 //! | `output_mapping` | output registers | the rasteriser's input |
 //! | `rows` | mapped vertices | slices of triangles |
@@ -40,7 +40,7 @@
 //!
 //! # Example
 //! ```
-//! use picajit::gpu::{Attributes, Effect, Gpu, registers as reg};
+//! use picajit::gpu::{Attributes, Effect, Gpu, RegisterFile as Reg};
 //! use picajit::semantics::Semantics;
 //!
 //! # let source = ".proc main\nmov o0, v0\nend\n.end\n";
@@ -48,15 +48,15 @@
 //! let mut gpu = Gpu::default();
 //! // What a game's command list does. All bytes of each register are written.
 //! let mut write = |id, value| assert!(matches!(gpu.write(id, value, 0xF), Effect::None));
-//! write(reg::VSH + reg::offset::CODETRANSFER_INDEX, 0);
-//! program.code().iter().for_each(|&word| write(reg::VSH + reg::offset::CODETRANSFER_DATA0, word));
-//! write(reg::VSH + reg::offset::OPDESCS_INDEX, 0);
-//! program.opdescs().iter().for_each(|&word| write(reg::VSH + reg::offset::OPDESCS_DATA0, word));
-//! write(reg::VSH + reg::offset::ENTRYPOINT, 0x7FFF_0000);
-//! write(reg::VSH + reg::offset::INPUTBUFFER_CONFIG, 0xA000_0000); // one attribute
-//! write(reg::VSH + reg::offset::OUTMAP_MASK, 0b1);
-//! write(reg::SH_OUTMAP_TOTAL, 1);
-//! write(reg::SH_OUTMAP_O0, 0x0302_0100); // position
+//! write(Reg::VSH_CODETRANSFER_INDEX, 0);
+//! program.code().iter().for_each(|&word| write(Reg::VSH_CODETRANSFER_DATA0, word));
+//! write(Reg::VSH_OPDESCS_INDEX, 0);
+//! program.opdescs().iter().for_each(|&word| write(Reg::VSH_OPDESCS_DATA0, word));
+//! write(Reg::VSH_ENTRYPOINT, 0x7FFF_0000);
+//! write(Reg::VSH_INPUTBUFFER_CONFIG, 0xA000_0000); // one attribute
+//! write(Reg::VSH_OUTMAP_MASK, 0b1);
+//! write(Reg::SH_OUTMAP_TOTAL, 1);
+//! write(Reg::SH_OUTMAP_O0, 0x0302_0100); // position
 //!
 //! // The attributes that the host fetched for the draw.
 //! let vertex = |x: f32| -> Attributes {
@@ -71,7 +71,7 @@
 
 pub mod commands;
 pub(crate) mod recording;
-pub mod registers;
+pub(crate) mod registers;
 
 mod assembly;
 mod buffers;
@@ -234,16 +234,16 @@ pub trait Host: Sink {
 ///
 /// [The module](self#example) has an example with a program.
 /// ```
-/// use picajit::gpu::{Draw, Effect, Gpu, registers as reg};
+/// use picajit::gpu::{Draw, Effect, Gpu, RegisterFile as Reg};
 ///
 /// let mut gpu = Gpu::default();
-/// assert!(matches!(gpu.write(reg::NUMVERTICES, 3, 0xF), Effect::None));
-/// assert_eq!(gpu.read(reg::NUMVERTICES), 3);
-/// assert!(matches!(gpu.write(reg::DRAWARRAYS, 1, 0xF), Effect::Draw(Draw::Arrays)));
+/// assert!(matches!(gpu.write(Reg::NUMVERTICES, 3, 0xF), Effect::None));
+/// assert_eq!(gpu.read(Reg::NUMVERTICES), 3);
+/// assert!(matches!(gpu.write(Reg::DRAWARRAYS, 1, 0xF), Effect::Draw(Draw::Arrays)));
 /// let savestate = gpu.state();
-/// gpu.write(reg::NUMVERTICES, 9, 0xF);
+/// gpu.write(Reg::NUMVERTICES, 9, 0xF);
 /// *gpu.state_mut() = savestate;
-/// assert_eq!(gpu.read(reg::NUMVERTICES), 3);
+/// assert_eq!(gpu.read(Reg::NUMVERTICES), 3);
 /// ```
 // In this order, so that what each draw reads lies together: often it is in no near cache.
 #[repr(C)]
@@ -356,7 +356,7 @@ impl Gpu {
     /// stored only. Queues and triggers act on every write, with the whole value, whatever the mask
     /// (as in every known emulator; *unknown on hardware*). Writes to the vertex units take effect
     /// at once, also during draws, where games must not write
-    /// ([`START_DRAW_FUNC0`](registers::START_DRAW_FUNC0)).
+    /// ([`START_DRAW_FUNC0`](RegisterFile::START_DRAW_FUNC0)).
     #[inline]
     pub fn write(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         match Kind::of(id) {

@@ -48,7 +48,6 @@
 //! |---|---|
 //! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, `gpu_code` for shaders on the host's GPU, [`executable`] and [`profiler`] for services of the system |
 //! | a tool | [`container`] (files), [`isa`] (instructions, numbers), [`text`] (assembler, disassembler) |
-//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), [`diff`] (comparison) |
 //!
 //! The types that nearly every host uses are also at the root of the crate.
 //!
@@ -67,7 +66,7 @@ mod cache;
 #[doc(hidden)]
 pub mod capi;
 pub mod container;
-pub mod diff;
+mod diff;
 pub mod engine;
 pub mod executable;
 mod fp_mode;
@@ -77,12 +76,12 @@ pub mod gpu;
 pub mod gpu_code;
 #[cfg(any(feature = "jit", feature = "capi"))]
 mod headroom;
-pub mod interp;
+mod interp;
 mod ir;
 pub mod isa;
 #[cfg(feature = "jit")]
 mod jit;
-pub mod kernel;
+mod kernel;
 pub mod layout;
 pub mod profiler;
 pub mod program;
@@ -91,7 +90,7 @@ pub mod state;
 #[cfg(test)]
 mod testing;
 pub mod text;
-pub mod tier0;
+mod tier0;
 
 // Random programs, for unit tests too: there `picajit` is the library under test.
 #[cfg(test)]
@@ -119,6 +118,10 @@ pub mod internals {
     pub mod cache {
         pub use crate::cache::*;
     }
+    /// Comparison of two kernels.
+    pub mod diff {
+        pub use crate::diff::*;
+    }
     /// Compiled code that a run calls without its kernel.
     pub mod direct {
         pub use crate::kernel::direct::{FrameConstants, Function, MachineCode};
@@ -130,6 +133,10 @@ pub mod internals {
     /// The assembler's table of operand descriptors.
     pub mod descriptors {
         pub use crate::text::opdesc::{OpdescTable, Slot};
+    }
+    /// The oracle.
+    pub mod interp {
+        pub use crate::interp::*;
     }
     /// Control-flow graphs, SSA and its analyses.
     pub mod ir {
@@ -149,6 +156,10 @@ pub mod internals {
     pub mod jit {
         pub use crate::jit::*;
     }
+    /// The traits of backends and kernels.
+    pub mod kernel {
+        pub use crate::kernel::*;
+    }
     /// Scopes and transfers of control flow.
     pub mod flow {
         pub use crate::isa::flow::*;
@@ -161,9 +172,17 @@ pub mod internals {
     pub mod literal {
         pub use crate::text::literal::*;
     }
+    /// Ids of the GPU's registers, and offsets in the blocks of its units.
+    pub mod registers {
+        pub use crate::gpu::registers::*;
+    }
     /// Recorded draws and frames.
     pub mod recording {
         pub use crate::gpu::recording::*;
+    }
+    /// The fast interpreter.
+    pub mod tier0 {
+        pub use crate::tier0::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

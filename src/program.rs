@@ -4,7 +4,6 @@
 //! An emulator builds a program from the words that a game uploads. A program is immutable; two
 //! programs with the same words and descriptors are equal.
 
-use crate::isa::decode::{decode, opdesc_index};
 use crate::isa::{Inst, MAX_CODE_WORDS, OPDESCS, Pc, Stage};
 use std::fmt;
 
@@ -85,7 +84,7 @@ impl Program {
     /// The instruction at `pc`; `None` past the last word.
     pub fn inst(&self, pc: Pc) -> Option<Inst> {
         let word = *self.code.get(usize::from(pc))?;
-        Some(decode(word, opdesc_index(word).map_or(0, |i| self.opdesc(i))))
+        Some(Inst::decode(word, Inst::opdesc_index(word).map_or(0, |i| self.opdesc(i))))
     }
 
     /// All instructions in address order.

@@ -4,8 +4,8 @@ use crate::frames::frame::{Frame, Kind};
 use crate::frames::replay::{Library, Triangles, Way};
 use crate::frames::{engine, prepare};
 use crate::single_step::{section, sections};
-use picajit::gpu::registers::RESTART_PRIMITIVE;
 use picajit::gpu::{Draw, Write};
+use picajit::internals::registers::RESTART_PRIMITIVE;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::Command;
 

@@ -2,9 +2,9 @@
 
 use crate::frames::engine;
 use crate::single_step::{section, sections};
-use picajit::gpu::registers::{self as reg, VSH, offset};
 use picajit::gpu::{Commands, Draw, Effect, Gpu, Host, Limits, Sink, Write};
 use picajit::internals::recording::Recording;
+use picajit::internals::registers::{self as reg, VSH, offset};
 use std::hint::black_box;
 
 /// Writes that are counted together: whole vectors of three and of four words.

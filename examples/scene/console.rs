@@ -5,8 +5,7 @@
 use super::raster::{Comparison, Culling, Picture, Style};
 use super::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG};
 use picajit::engine::{Engine, Options};
-use picajit::gpu::registers::NUMVERTICES;
-use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, Report, TriangleSink, Write};
+use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, RegisterFile, Report, TriangleSink, Write};
 use picajit::internals::recording::Recording;
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
@@ -69,7 +68,7 @@ impl TriangleSink for Console<'_> {
 
 impl Host for Console<'_> {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
-        let asked = gpu.read(NUMVERTICES);
+        let asked = gpu.read(RegisterFile::NUMVERTICES);
         let count = asked.min(self.vertices_left);
         self.vertices_left -= count;
         self.outcome.cut_short |= count < asked;

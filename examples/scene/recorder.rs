@@ -4,7 +4,7 @@
 
 use picajit::container::float24::f32_to_f24_truncating;
 use picajit::container::shbin::{Constant, Dvle, Output};
-use picajit::gpu::registers::{self as reg, offset};
+use picajit::gpu::RegisterFile as Reg;
 use picajit::internals::recording::Recording;
 use picajit::isa::Stage;
 use picajit::program::Program;
@@ -28,9 +28,12 @@ impl Shader {
         Ok(Shader { program, dvle })
     }
 
-    /// The first of a block of registers.
-    fn block(&self) -> u16 {
-        if self.dvle.stage == Stage::Geometry { reg::GSH } else { reg::VSH }
+    /// The register of the program's unit that the vertex units have as `id`.
+    fn id(&self, id: u16) -> u16 {
+        match self.dvle.stage {
+            Stage::Vertex => id,
+            Stage::Geometry => id - (Reg::VSH_BOOLUNIFORM - Reg::GSH_BOOLUNIFORM),
+        }
     }
 
     /// The register of a declared name, numbered as in the uniform table: c0 is 0x10, b0 is 0x78.
@@ -108,70 +111,70 @@ impl Recorder {
     /// number of attributes of a vertex; each goes to the input register of its number.
     pub fn bind(&mut self, vertex: &Shader, geometry: Option<&Shader>, attributes: u32) {
         let is_on = geometry.is_some();
-        self.run(reg::GEOSTAGE_CONFIG, &[if is_on { 2 } else { 0 }]);
-        self.write(reg::VSH_COM_MODE, u32::from(is_on));
+        self.run(Reg::GEOSTAGE_CONFIG, &[if is_on { 2 } else { 0 }]);
+        self.write(Reg::VSH_COM_MODE, u32::from(is_on));
         self.upload(vertex, 0xA000_0000, attributes);
-        self.write(reg::VSH_NUM_ATTR, attributes - 1);
+        self.write(Reg::VSH_NUM_ATTR, attributes - 1);
         let leaving = vertex.dvle.output_mask.count_ones();
-        self.write(reg::VSH_OUTMAP_TOTAL1, leaving - 1);
-        self.write(reg::VSH_OUTMAP_TOTAL2, leaving - 1);
+        self.write(Reg::VSH_OUTMAP_TOTAL1, leaving - 1);
+        self.write(Reg::VSH_OUTMAP_TOTAL2, leaving - 1);
         if let Some(geometry) = geometry {
             // Point mode: one vertex an invocation if the program takes as many attributes as the
             // vertex unit writes.
             self.upload(geometry, 0x0800_0000, leaving);
-            self.write(reg::GSH_MISC0, 0);
+            self.write(Reg::GSH_MISC0, 0);
         }
         let last = geometry.unwrap_or(vertex);
         let map = output_map(&last.dvle);
-        self.write(reg::SH_OUTMAP_TOTAL, map.len() as u32);
-        self.run(reg::SH_OUTMAP_O0, &map);
+        self.write(Reg::SH_OUTMAP_TOTAL, map.len() as u32);
+        self.run(Reg::SH_OUTMAP_O0, &map);
     }
 
     fn upload(&mut self, shader: &Shader, mode: u32, attributes: u32) {
-        let block = shader.block();
-        self.write(block + offset::CODETRANSFER_INDEX, 0);
-        self.queue(block + offset::CODETRANSFER_DATA0, shader.program.code());
-        self.write(block + offset::CODETRANSFER_END, 1);
-        self.write(block + offset::OPDESCS_INDEX, 0);
-        self.queue(block + offset::OPDESCS_DATA0, shader.program.opdescs());
-        self.write(block + offset::ENTRYPOINT, 0x7FFF_0000 | shader.dvle.entry);
-        self.write(block + offset::INPUTBUFFER_CONFIG, mode | (attributes - 1));
-        self.run(block + offset::ATTRIBUTES_PERMUTATION_LOW, &[0x7654_3210, 0xFEDC_BA98]);
-        self.write(block + offset::OUTMAP_MASK, u32::from(shader.dvle.output_mask));
+        let id = |id| shader.id(id);
+        self.write(id(Reg::VSH_CODETRANSFER_INDEX), 0);
+        self.queue(id(Reg::VSH_CODETRANSFER_DATA0), shader.program.code());
+        self.write(id(Reg::VSH_CODETRANSFER_END), 1);
+        self.write(id(Reg::VSH_OPDESCS_INDEX), 0);
+        self.queue(id(Reg::VSH_OPDESCS_DATA0), shader.program.opdescs());
+        self.write(id(Reg::VSH_ENTRYPOINT), 0x7FFF_0000 | shader.dvle.entry);
+        self.write(id(Reg::VSH_INPUTBUFFER_CONFIG), mode | (attributes - 1));
+        self.run(id(Reg::VSH_ATTRIBUTES_PERMUTATION_LOW), &[0x7654_3210, 0xFEDC_BA98]);
+        self.write(id(Reg::VSH_OUTMAP_MASK), u32::from(shader.dvle.output_mask));
         let mut booleans = 0;
         for constant in &shader.dvle.constants {
             match *constant {
                 Constant::Bool { register, value } => booleans |= u32::from(value) << register,
                 Constant::Int { register, value } => {
-                    self.write(block + offset::INTUNIFORM_I0 + register, u32::from_le_bytes(value));
+                    self.write(id(Reg::VSH_INTUNIFORM_I0) + register, u32::from_le_bytes(value));
                 }
                 Constant::Float { register, value } => {
-                    self.write(block + offset::FLOATUNIFORM_INDEX, u32::from(register));
-                    self.queue(block + offset::FLOATUNIFORM_DATA0, &float24_words(value));
+                    self.write(id(Reg::VSH_FLOATUNIFORM_INDEX), u32::from(register));
+                    self.queue(id(Reg::VSH_FLOATUNIFORM_DATA0), &float24_words(value));
                 }
             }
         }
-        self.write(block + offset::BOOLUNIFORM, 0x7FFF_0000 | booleans);
+        self.write(id(Reg::VSH_BOOLUNIFORM), 0x7FFF_0000 | booleans);
     }
 
     /// Float uniforms from the first register of `name` on, as f32.
     pub fn floats(&mut self, shader: &Shader, name: &str, values: &[Vec4]) {
         let first = u32::from(shader.register(name) - 0x10);
-        self.write(shader.block() + offset::FLOATUNIFORM_INDEX, 0x8000_0000 | first);
+        self.write(shader.id(Reg::VSH_FLOATUNIFORM_INDEX), 0x8000_0000 | first);
         let words: Vec<u32> = values.iter().flat_map(|&[x, y, z, w]| [w, z, y, x].map(f32::to_bits)).collect();
-        self.queue(shader.block() + offset::FLOATUNIFORM_DATA0, &words);
+        self.queue(shader.id(Reg::VSH_FLOATUNIFORM_DATA0), &words);
     }
 
     /// A boolean uniform; the others of the program become false.
     pub fn boolean(&mut self, shader: &Shader, name: &str, value: bool) {
         let bit = u32::from(value) << (shader.register(name) - 0x78);
-        self.write(shader.block() + offset::BOOLUNIFORM, 0x7FFF_0000 | bit);
+        self.write(shader.id(Reg::VSH_BOOLUNIFORM), 0x7FFF_0000 | bit);
     }
 
     /// A vertex of immediate mode.
     pub fn vertex(&mut self, attributes: &[Vec4]) {
         for attribute in attributes {
-            self.run(reg::FIXEDATTRIB_DATA0, &float24_words(attribute.map(f32_to_f24_truncating)));
+            self.run(Reg::FIXEDATTRIB_DATA0, &float24_words(attribute.map(f32_to_f24_truncating)));
         }
     }
 }

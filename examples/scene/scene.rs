@@ -12,11 +12,8 @@ use super::maths::{Matrix, Vec3, circle, look, narrow, product, projection, rota
 use super::mesh::{self, STEPS};
 use super::recorder::{Recorder, Shader};
 use super::registers::*;
+use picajit::gpu::RegisterFile as Reg;
 use picajit::gpu::Topology;
-use picajit::gpu::registers::{
-    self as reg, ATTRIBBUFFER0_OFFSET, ATTRIBBUFFERS_FORMAT_LOW, ATTRIBBUFFERS_LOC, INDEXBUFFER_CONFIG, NUMVERTICES,
-    VERTEX_OFFSET,
-};
 use picajit::internals::recording::Recording;
 use picajit::state::Vec4;
 use picajit::text::AsmError;
@@ -55,8 +52,8 @@ pub fn record() -> Result<Recording, AsmError> {
     let mut r = Recorder::new(MEMORY);
     let view_projection = product(&projection(ZOOM, 0.25, 60.0), &look(EYE, LOOK_AT));
     r.note("All attributes are at offsets from the start of memory.");
-    r.write(ATTRIBBUFFERS_LOC, MEMORY >> 3);
-    r.write(reg::START_DRAW_FUNC0, 1);
+    r.write(Reg::ATTRIBBUFFERS_LOC, MEMORY >> 3);
+    r.write(Reg::START_DRAW_FUNC0, 1);
     sky(&mut r)?;
     floor(&mut r, &view_projection)?;
     knot(&mut r, &view_projection)?;
@@ -68,28 +65,28 @@ pub fn record() -> Result<Recording, AsmError> {
 fn array(r: &mut Recorder, at: u32, stride: u32, formats: &[u32]) {
     let count = formats.len() as u32;
     let low = (0..).zip(formats).fold(0, |word, (n, format)| word | format << (4 * n));
-    r.run(ATTRIBBUFFERS_FORMAT_LOW, &[low, (count - 1) << 28]);
-    r.run(ATTRIBBUFFER0_OFFSET, &[at, 0x7654_3210, count << 28 | stride << 16 | 0xBA98]);
+    r.run(Reg::ATTRIBBUFFERS_FORMAT_LOW, &[low, (count - 1) << 28]);
+    r.run(Reg::ATTRIBBUFFER0_OFFSET, &[at, 0x7654_3210, count << 28 | stride << 16 | 0xBA98]);
 }
 
 fn topology(r: &mut Recorder, topology: Topology) {
-    r.write(reg::PRIMITIVE_CONFIG, (topology as u32) << 8);
-    r.write(reg::RESTART_PRIMITIVE, 1);
+    r.write(Reg::PRIMITIVE_CONFIG, (topology as u32) << 8);
+    r.write(Reg::RESTART_PRIMITIVE, 1);
 }
 
 /// A draw of arrays or, if there are any, of indices.
 fn draw(r: &mut Recorder, indices: Option<u32>, count: u32) {
-    r.write(NUMVERTICES, count);
-    r.write(VERTEX_OFFSET, 0);
-    r.write(reg::START_DRAW_FUNC0, 0);
+    r.write(Reg::NUMVERTICES, count);
+    r.write(Reg::VERTEX_OFFSET, 0);
+    r.write(Reg::START_DRAW_FUNC0, 0);
     match indices {
         Some(at) => {
-            r.write(INDEXBUFFER_CONFIG, 1 << 31 | at);
-            r.write(reg::DRAWELEMENTS, 1);
+            r.write(Reg::INDEXBUFFER_CONFIG, 1 << 31 | at);
+            r.write(Reg::DRAWELEMENTS, 1);
         }
-        None => r.write(reg::DRAWARRAYS, 1),
+        None => r.write(Reg::DRAWARRAYS, 1),
     }
-    r.write(reg::START_DRAW_FUNC0, 1);
+    r.write(Reg::START_DRAW_FUNC0, 1);
 }
 
 fn sky(r: &mut Recorder) -> Result<(), AsmError> {
@@ -99,7 +96,7 @@ fn sky(r: &mut Recorder) -> Result<(), AsmError> {
     r.write(FACECULLING_CONFIG, 0);
     r.write(DEPTH_COLOR_MASK, NO_DEPTH);
     topology(r, Topology::Strip);
-    r.write(reg::FIXEDATTRIB_INDEX, 15);
+    r.write(Reg::FIXEDATTRIB_INDEX, 15);
     let [red, green, blue] = HAZE;
     let low = [red, green, blue, 1.0];
     let high = [0.16, 0.26, 0.50, 1.0];
@@ -166,7 +163,7 @@ fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     r.note("The knot itself: only the boolean uniform is another one.");
     r.boolean(&shader, "shadow", false);
     r.write(FACECULLING_CONFIG, CULL_BACK);
-    r.write(reg::RESTART_PRIMITIVE, 1);
+    r.write(Reg::RESTART_PRIMITIVE, 1);
     draw(r, Some(indices_at), indices.len() as u32);
     Ok(())
 }
@@ -192,8 +189,8 @@ fn beads(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     array(r, at, 12, &[S16X4, U8X3]);
     draw(r, None, points.len() as u32 / 12);
     r.note("As it was.");
-    r.run(reg::GEOSTAGE_CONFIG, &[0]);
-    r.write(reg::VSH_COM_MODE, 0);
+    r.run(Reg::GEOSTAGE_CONFIG, &[0]);
+    r.write(Reg::VSH_COM_MODE, 0);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::extent;
 use crate::prerequisites::third_party_files;
 use picajit::container::shbin::Shbin;
 use picajit::internals::generator;
-use picajit::kernel::Config;
+use picajit::internals::kernel::Config;
 use picajit::text::assemble;
 use picajit_explore::trace::{State, Values, states};
 use serde_json::Value;

@@ -123,27 +123,23 @@ fn structures_have_the_same_fields_at_the_same_offsets() {
     assert_eq!(c, expected, "C, and the record that a unit test compares with the library");
 }
 
-/// The ids of `picajit_registers.h` are those of `gpu::registers`.
+/// The ids of `picajit_registers.h` are the constants of `gpu::RegisterFile`.
 #[test]
 fn registers_of_the_header_and_the_library_are_the_same() {
     let source = read("src/gpu/registers.rs");
-    let (ids, offsets) = source.split_once("pub mod offset {").expect("offsets");
-    let constants = |text: &str| -> Vec<(String, u16)> {
-        let lines = text.lines().filter_map(|line| line.trim().strip_prefix("pub const ")?.split_once(": u16 = 0x"));
-        lines
-            .map(|(name, id)| (name.to_owned(), u16::from_str_radix(id.trim_end_matches(';'), 16).expect("an id")))
-            .collect()
+    let list = |of: &str| source.split_once(of).expect("a list").1.split_once("\n}").expect("it ends").0;
+    let ids = |list: &str| -> Vec<(String, u16)> {
+        let lines = list.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once(" = 0x"));
+        lines.map(|(names, id)| (names.to_owned(), u16::from_str_radix(id, 16).expect("an id"))).collect()
     };
-    let (ids, offsets) = (constants(ids), constants(offsets.split_once("\n}").expect("it ends").0));
-    let start = |block: &str| ids.iter().find(|(name, _)| name == block).expect("a block").1;
-    let blocks = ["GSH", "VSH"].into_iter().flat_map(|block| {
-        offsets
-            .iter()
-            .map(move |(name, offset)| (format!("PJ_{block}_{name}"), start(block) + offset))
-            .collect::<Vec<_>>()
-    });
-    let single = ids.iter().filter(|(name, _)| !["GSH", "VSH", "BLOCK"].contains(&&**name));
-    let library: BTreeSet<(String, u16)> = single.map(|(name, id)| (format!("PJ_{name}"), *id)).chain(blocks).collect();
+    let mut library: BTreeSet<(String, u16)> =
+        ids(list("\nregisters! {")).into_iter().map(|(name, id)| (format!("PJ_{name}"), id)).collect();
+    for (names, offset) in ids(list("\nunit_registers! {")) {
+        let names: Vec<_> = names.split(", ").collect();
+        let [name, gsh, vsh] = names[..] else { panic!("{names:?}") };
+        assert_eq!([gsh, vsh], [format!("GSH_{name}"), format!("VSH_{name}")]);
+        library.extend([(format!("PJ_{gsh}"), 0x280 + offset), (format!("PJ_{vsh}"), 0x2B0 + offset)]);
+    }
     let header = read("include/picajit_registers.h");
     let header = header.split_once("\n};").expect("the ids end").0;
     let lines = header.lines().filter_map(|line| line.trim().split_once(" = 0x"));

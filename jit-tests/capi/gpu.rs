@@ -3,8 +3,8 @@
 
 use crate::{built, compilers, read, ready, run_successfully};
 use picajit::engine::{BackendChoice, Engine, Options};
-use picajit::gpu::registers::{self as reg, offset};
 use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, TriangleSink, Write};
+use picajit::internals::registers::{self as reg, offset};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use picajit::text::assemble;

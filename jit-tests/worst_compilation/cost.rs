@@ -2,10 +2,10 @@
 
 use super::counting;
 use picajit::internals::jit::{Jit, LazyKind, NativeKernel, Settings, Variant};
+use picajit::internals::kernel::{Backend, Config};
+use picajit::internals::tier0::Tier0;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::tier0::Tier0;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,8 +93,9 @@ pub fn costs(
         }
         let (kernel, of_first) = first.get_or_insert_with(|| {
             let work = || jit.compile_native(program, *entry, &config).ok();
-            let bytes =
-                |kernel: &Option<NativeKernel>| kernel.as_ref().map_or(0, picajit::kernel::Kernel::native_bytes);
+            let bytes = |kernel: &Option<NativeKernel>| {
+                kernel.as_ref().map_or(0, picajit::internals::kernel::Kernel::native_bytes)
+            };
             cost(work, bytes)
         });
         match (KINDS[kind].0, kernel) {

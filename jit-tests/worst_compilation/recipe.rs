@@ -2,8 +2,6 @@
 //!
 //! Any numbers give a program. A recipe is one line of text, so that bad ones can be kept.
 
-use picajit::isa::encode::encode;
-use picajit::isa::table::row;
 use picajit::isa::{
     Alu, CmpOp, Cond, CondOp, DstReg, Index, Inst, MAX_CODE_WORDS, Opcode, Pc, Setemit, Src, SrcReg, Stage, Test,
     WriteMask,
@@ -160,8 +158,8 @@ const FLAGS: Test = Test::Flags(Cond { op: CondOp::X, ref_x: true, ref_y: true }
 impl Writer {
     /// Appends an instruction. One whose target lies past the memory will be cut off anyway.
     fn put(&mut self, inst: Inst) {
-        let nop = || encode(&Inst::Nop, 0).expect("no operands");
-        self.code.push(encode(&inst, 0).unwrap_or_else(|_| nop()));
+        let nop = || Inst::Nop.encode(0).expect("no operands");
+        self.code.push(inst.encode(0).unwrap_or_else(|_| nop()));
     }
 
     fn pc(&self) -> usize {
@@ -193,9 +191,9 @@ impl Writer {
             _ => SrcReg::temp(n as u8),
         };
         let mut src = [Alu::NO_SRC; 3];
-        for (k, source) in src[..row(op).sources()].iter_mut().enumerate() {
+        for (k, source) in src[..op.row().sources()].iter_mut().enumerate() {
             *source = Src::plain(narrow(operands >> (2 * (k + 1))));
-            if row(op).wide_source() == Some(k) && operands & 0x100 != 0 {
+            if op.row().wide_source() == Some(k) && operands & 0x100 != 0 {
                 let index = if operands & 0x200 == 0 { Index::None } else { Index::new((n % 4) as u8) };
                 *source = Src { index, ..Src::plain(SrcReg::uniform((n % 96) as u8)) };
             }
@@ -217,7 +215,7 @@ impl Writer {
             2 => (operands >> 11) % 32,
             _ => 1 + n % 3,
         };
-        self.code.push(encode(&inst, descriptor as u8).expect("operands fit"));
+        self.code.push(inst.encode(descriptor as u8).expect("operands fit"));
     }
 
     fn one(&mut self, op: Opcode, dst: DstReg, from: SrcReg) {
@@ -238,7 +236,7 @@ impl Writer {
 
     /// Replaces the word at `at`.
     fn fix(&mut self, at: usize, inst: Inst) {
-        if let Ok(word) = encode(&inst, 0) {
+        if let Ok(word) = inst.encode(0) {
             self.code[at] = word;
         }
     }
@@ -420,7 +418,7 @@ impl Writer {
                 let src = [Src::plain(SrcReg::temp(k as u8)), Alu::NO_SRC, Alu::NO_SRC];
                 let inst = Inst::Alu(Alu { op: Opcode::Mov, dst, mask: WriteMask::ALL, src });
                 let descriptor = 2 + ((n + k) % 6) as u8;
-                self.code.push(encode(&inst, descriptor).expect("operands fit"));
+                self.code.push(inst.encode(descriptor).expect("operands fit"));
             }
             let test = self.test(n);
             self.fix(at, Inst::If { test, target: self.pc() as Pc, len: 0 });
@@ -463,7 +461,7 @@ impl Recipe {
                 let case = picajit_fuzz::case_from_seed(seed, None, 1);
                 (opdescs, stage) = (case.program.opdescs().to_vec(), case.entry.stage);
                 for _ in 0..=y % 64 {
-                    let end = encode(&Inst::End, 0).expect("no operands");
+                    let end = Inst::End.encode(0).expect("no operands");
                     writer.code.extend(case.program.code().iter().filter(|word| **word != end));
                 }
             }

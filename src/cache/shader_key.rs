@@ -5,8 +5,7 @@
 //! in unreachable words share a key. This file must not depend on how keys are used.
 
 use crate::ir::cfg::{Cfg, Explored, Limits};
-use crate::isa::Pc;
-use crate::isa::decode::opdesc_index;
+use crate::isa::{Inst, Pc};
 use crate::kernel::{Config, Unsupported};
 use crate::program::{Entry, Program};
 use std::hash::{Hash, Hasher};
@@ -61,7 +60,7 @@ impl ShaderKey {
             Err(_) => (0..program.code().len() as Pc).map(word).collect(),
         };
         let mut named = [false; crate::isa::OPDESCS];
-        words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
+        words.iter().filter_map(|(_, w)| Inst::opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
         let opdescs =
             (0..named.len() as u8).filter(|n| named[usize::from(*n)]).map(|n| (n, program.opdesc(n))).collect();
         let length = program.code().len();

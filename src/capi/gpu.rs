@@ -14,9 +14,7 @@ use super::{
     Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
     write_sized,
 };
-use crate::gpu::{
-    Attributes, Commands, Draw, Effect, Gpu, Host, Limits, ListExit, Report, TriangleSink, Write,
-};
+use crate::gpu::{Attributes, Commands, Draw, Effect, Gpu, Host, Limits, ListExit, Report, TriangleSink, Write};
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 pub use guest_draw::pj_gpu_draw;

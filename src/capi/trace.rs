@@ -8,7 +8,6 @@ use crate::interp::Step;
 use crate::isa::{DstFile, Inst, Opcode, Stage};
 use crate::layout::HostEmitter;
 use crate::state::{NoEmitter, Vec4};
-use crate::text::inst_to_string;
 use std::ffi::{CString, c_char, c_void};
 use std::ops::ControlFlow;
 
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn pj_run_traced(
         let stage = shader.source().1.stage;
         let mut al = host.load().0.al;
         let mut hook = |step: Step<'_>| {
-            let text = CString::new(inst_to_string(step.inst)).unwrap_or_default();
+            let text = CString::new(step.inst.to_string()).unwrap_or_default();
             let report = PjStep { text: text.as_ptr(), ..step_fields(&step, stage, al) };
             al = step.unit.al;
             // SAFETY: the host's function gets the host's pointer; the text lives during the call.

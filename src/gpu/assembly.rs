@@ -4,7 +4,7 @@
 //! emits are assembled as they arrive ([`Assembly::push`]).
 //!
 //! An incomplete primitive continues in the next draw, until
-//! [`RESTART_PRIMITIVE`](super::registers::RESTART_PRIMITIVE) is written or the topology changes.
+//! [`RESTART_PRIMITIVE`](super::RegisterFile::RESTART_PRIMITIVE) is written or the topology changes.
 //! This file must not know where vertices come from.
 
 use super::Sink;

@@ -45,8 +45,8 @@ impl Default for DrawOptions {
 }
 
 impl Gpu {
-    /// Draws as [`DRAWARRAYS`](super::registers::DRAWARRAYS) or
-    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests, from guest memory: the registers
+    /// Draws as [`DRAWARRAYS`](super::RegisterFile::DRAWARRAYS) or
+    /// [`DRAWELEMENTS`](super::RegisterFile::DRAWELEMENTS) requests, from guest memory: the registers
     /// say where the attributes and indices are.
     ///
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete

@@ -12,9 +12,9 @@ use crate::state::Vec4;
 use std::borrow::Borrow;
 
 impl Gpu {
-    /// Draws `vertices` in order, as [`DRAWARRAYS`](super::registers::DRAWARRAYS) requests. The
+    /// Draws `vertices` in order, as [`DRAWARRAYS`](super::RegisterFile::DRAWARRAYS) requests. The
     /// host fetches their attributes from arrays, or takes [`Gpu::default_attribute`]. Attributes
-    /// from [`attributes`](super::registers::RegisterFile::attributes) on are ignored.
+    /// from [`attributes`](super::RegisterFile::attributes) on are ignored.
     ///
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
     /// primitive continues.
@@ -30,7 +30,7 @@ impl Gpu {
     }
 
     /// Draws the vertices that `indices` select, as
-    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests. `fetch` returns the attributes of
+    /// [`DRAWELEMENTS`](super::RegisterFile::DRAWELEMENTS) requests. `fetch` returns the attributes of
     /// an index. It is not called for the vertices that a cache of `vertex_cache` vertices holds
     /// ([`DrawOptions::vertex_cache`](super::DrawOptions::vertex_cache)), nor for the vertex counts in
     /// the index stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
@@ -45,7 +45,8 @@ impl Gpu {
         self.state.geometry_input.discard();
         let mut draw = ActiveDraw::new(self, sink);
         let registers = draw.configuration.attribute_registers();
-        let report = draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), vertex_cache);
+        let report =
+            draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), vertex_cache);
         self.noted(Source::Host, report)
     }
 

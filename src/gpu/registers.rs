@@ -12,59 +12,6 @@ use crate::semantics::{OutputMap, SLOTS};
 
 /// Number of registers. Writes to higher ids are ignored; reads return 0.
 pub const REGISTERS: usize = 0x300;
-
-/// Number of `SH_OUTMAP` slots used, bits 2:0.
-pub const SH_OUTMAP_TOTAL: u16 = 0x04F;
-/// The first of seven words, one per slot: the semantics of x, y, z, w.
-pub const SH_OUTMAP_O0: u16 = 0x050;
-/// The address that offsets of arrays and indices count from, shifted right by 3.
-pub const ATTRIBBUFFERS_LOC: u16 = 0x200;
-/// Types of attributes 0-7, four bits each: component format in bits 1:0, components minus 1 in
-/// bits 3:2.
-pub const ATTRIBBUFFERS_FORMAT_LOW: u16 = 0x201;
-/// Types of attributes 8-11; bits 27:16: attributes without an array.
-pub const ATTRIBBUFFERS_FORMAT_HIGH: u16 = 0x202;
-/// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11, stride
-/// in bits 23:16, number of components in bits 31:28.
-pub const ATTRIBBUFFER0_OFFSET: u16 = 0x203;
-/// Bits 27:0: offset. Bit 31: indices have 16 bits, not 8.
-pub const INDEXBUFFER_CONFIG: u16 = 0x227;
-/// Vertices or indices of a draw.
-pub const NUMVERTICES: u16 = 0x228;
-/// Bits 1:0 are 2 when the geometry unit is in use, 0 when not.
-pub const GEOSTAGE_CONFIG: u16 = 0x229;
-/// The first vertex of a draw without indices.
-pub const VERTEX_OFFSET: u16 = 0x22A;
-/// Draws vertices in order.
-pub const DRAWARRAYS: u16 = 0x22E;
-/// Draws vertices in the order of an index stream.
-pub const DRAWELEMENTS: u16 = 0x22F;
-/// The attribute that [`FIXEDATTRIB_DATA0`] writes, bits 3:0; 15 selects immediate mode.
-pub const FIXEDATTRIB_INDEX: u16 = 0x232;
-/// The first of three registers that take the words of an attribute, in any order of the registers. In
-/// hexadecimal digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24.
-pub const FIXEDATTRIB_DATA0: u16 = 0x233;
-/// The last of the three.
-pub const FIXEDATTRIB_DATA2: u16 = 0x235;
-/// Attributes of a vertex in immediate mode minus 1, bits 3:0.
-pub const VSH_NUM_ATTR: u16 = 0x242;
-/// Bit 0: the fourth unit has a configuration of its own.
-pub const VSH_COM_MODE: u16 = 0x244;
-/// 0 while drawing, 1 while configuring.
-pub const START_DRAW_FUNC0: u16 = 0x245;
-/// Vectors per vertex that reach the geometry unit minus 1, bits 3:0.
-pub const VSH_OUTMAP_TOTAL1: u16 = 0x24A;
-/// A copy of the same number.
-pub const VSH_OUTMAP_TOTAL2: u16 = 0x251;
-/// Mode of the geometry unit; see [`GeometryMode`](super::GeometryMode).
-pub const GSH_MISC0: u16 = 0x252;
-/// Main vertices of a primitive of variable size minus 1, bits 4:0.
-pub const GSH_MISC1: u16 = 0x254;
-/// Bits 9:8 are the [`Topology`](super::Topology).
-pub const PRIMITIVE_CONFIG: u16 = 0x25E;
-/// Discards an incomplete primitive.
-pub const RESTART_PRIMITIVE: u16 = 0x25F;
-
 /// The first register of the geometry unit's block.
 pub const GSH: u16 = 0x280;
 /// The first register of the vertex units' block.
@@ -72,43 +19,127 @@ pub const VSH: u16 = 0x2B0;
 /// Number of registers in a block.
 pub const BLOCK: u16 = 0x30;
 
-/// Offsets in a block: add [`GSH`] or [`VSH`].
-pub mod offset {
+/// Defines ids as constants of this module, and of [`RegisterFile`] for hosts.
+macro_rules! registers {
+    ($($(#[$doc:meta])* $name:ident = $id:literal;)*) => {
+        $($(#[$doc])* pub const $name: u16 = $id;)*
+
+        /// Ids of registers, as in command lists.
+        impl RegisterFile {
+            $($(#[$doc])* pub const $name: u16 = $id;)*
+        }
+    };
+}
+
+/// Defines ids in the blocks of both units, as constants of [`RegisterFile`], and their [`offset`] in
+/// a block.
+macro_rules! unit_registers {
+    ($($(#[$doc:meta])* $name:ident, $gsh:ident, $vsh:ident = $at:literal;)*) => {
+        /// Offsets in a block: add [`GSH`] or [`VSH`].
+        pub mod offset {
+            $($(#[$doc])* pub const $name: u16 = $at;)*
+        }
+
+        /// Ids of the registers that the geometry unit and the vertex units have each.
+        impl RegisterFile {
+            $(
+                $(#[$doc])* pub const $gsh: u16 = GSH + $at;
+                $(#[$doc])* pub const $vsh: u16 = VSH + $at;
+            )*
+        }
+    };
+}
+
+registers! {
+    /// Number of `SH_OUTMAP` slots used, bits 2:0.
+    SH_OUTMAP_TOTAL = 0x04F;
+    /// The first of seven words, one per slot: the semantics of x, y, z, w.
+    SH_OUTMAP_O0 = 0x050;
+    /// The address that offsets of arrays and indices count from, shifted right by 3.
+    ATTRIBBUFFERS_LOC = 0x200;
+    /// Types of attributes 0-7, four bits each: component format in bits 1:0, components minus 1 in
+    /// bits 3:2.
+    ATTRIBBUFFERS_FORMAT_LOW = 0x201;
+    /// Types of attributes 8-11; bits 27:16: attributes without an array.
+    ATTRIBBUFFERS_FORMAT_HIGH = 0x202;
+    /// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11, stride
+    /// in bits 23:16, number of components in bits 31:28.
+    ATTRIBBUFFER0_OFFSET = 0x203;
+    /// Bits 27:0: offset. Bit 31: indices have 16 bits, not 8.
+    INDEXBUFFER_CONFIG = 0x227;
+    /// Vertices or indices of a draw.
+    NUMVERTICES = 0x228;
+    /// Bits 1:0 are 2 when the geometry unit is in use, 0 when not.
+    GEOSTAGE_CONFIG = 0x229;
+    /// The first vertex of a draw without indices.
+    VERTEX_OFFSET = 0x22A;
+    /// Draws vertices in order.
+    DRAWARRAYS = 0x22E;
+    /// Draws vertices in the order of an index stream.
+    DRAWELEMENTS = 0x22F;
+    /// The attribute that `FIXEDATTRIB_DATA0` writes, bits 3:0; 15 selects immediate mode.
+    FIXEDATTRIB_INDEX = 0x232;
+    /// The first of three registers that take the words of an attribute, in any order of the registers. In
+    /// hexadecimal digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24.
+    FIXEDATTRIB_DATA0 = 0x233;
+    /// The last of the three.
+    FIXEDATTRIB_DATA2 = 0x235;
+    /// Attributes of a vertex in immediate mode minus 1, bits 3:0.
+    VSH_NUM_ATTR = 0x242;
+    /// Bit 0: the fourth unit has a configuration of its own.
+    VSH_COM_MODE = 0x244;
+    /// 0 while drawing, 1 while configuring.
+    START_DRAW_FUNC0 = 0x245;
+    /// Vectors per vertex that reach the geometry unit minus 1, bits 3:0.
+    VSH_OUTMAP_TOTAL1 = 0x24A;
+    /// A copy of the same number.
+    VSH_OUTMAP_TOTAL2 = 0x251;
+    /// Mode of the geometry unit; see [`GeometryMode`](super::GeometryMode).
+    GSH_MISC0 = 0x252;
+    /// Main vertices of a primitive of variable size minus 1, bits 4:0.
+    GSH_MISC1 = 0x254;
+    /// Bits 9:8 are the [`Topology`](super::Topology).
+    PRIMITIVE_CONFIG = 0x25E;
+    /// Discards an incomplete primitive.
+    RESTART_PRIMITIVE = 0x25F;
+}
+
+unit_registers! {
     /// b0 to b15.
-    pub const BOOLUNIFORM: u16 = 0x00;
+    BOOLUNIFORM, GSH_BOOLUNIFORM, VSH_BOOLUNIFORM = 0x00;
     /// The first of four words, one per integer uniform: x, y, z, w in its bytes.
-    pub const INTUNIFORM_I0: u16 = 0x01;
+    INTUNIFORM_I0, GSH_INTUNIFORM_I0, VSH_INTUNIFORM_I0 = 0x01;
     /// Attributes minus 1, bits 3:0.
-    pub const INPUTBUFFER_CONFIG: u16 = 0x09;
+    INPUTBUFFER_CONFIG, GSH_INPUTBUFFER_CONFIG, VSH_INPUTBUFFER_CONFIG = 0x09;
     /// The entry point of the program.
-    pub const ENTRYPOINT: u16 = 0x0A;
+    ENTRYPOINT, GSH_ENTRYPOINT, VSH_ENTRYPOINT = 0x0A;
     /// Registers of attributes 0-7, one nibble each.
-    pub const ATTRIBUTES_PERMUTATION_LOW: u16 = 0x0B;
+    ATTRIBUTES_PERMUTATION_LOW, GSH_ATTRIBUTES_PERMUTATION_LOW, VSH_ATTRIBUTES_PERMUTATION_LOW = 0x0B;
     /// Registers of attributes 8-15.
-    pub const ATTRIBUTES_PERMUTATION_HIGH: u16 = 0x0C;
+    ATTRIBUTES_PERMUTATION_HIGH, GSH_ATTRIBUTES_PERMUTATION_HIGH, VSH_ATTRIBUTES_PERMUTATION_HIGH = 0x0C;
     /// Mask of the output registers that leave the unit, bits 15:0.
-    pub const OUTMAP_MASK: u16 = 0x0D;
+    OUTMAP_MASK, GSH_OUTMAP_MASK, VSH_OUTMAP_MASK = 0x0D;
     /// Ends an upload of code. The console requires it at some time; here words take effect as they
     /// arrive.
-    pub const CODETRANSFER_END: u16 = 0x0F;
+    CODETRANSFER_END, GSH_CODETRANSFER_END, VSH_CODETRANSFER_END = 0x0F;
     /// The next float uniform, bits 7:0; bit 31 selects words of f32.
-    pub const FLOATUNIFORM_INDEX: u16 = 0x10;
+    FLOATUNIFORM_INDEX, GSH_FLOATUNIFORM_INDEX, VSH_FLOATUNIFORM_INDEX = 0x10;
     /// The first of eight registers that take words of float uniforms, in any order of the registers. The words
     /// of f32 are w, z, y, x; those of float24 are in hexadecimal digits WWWWWWZZ ZZZZYYYY YYXXXXXX.
-    pub const FLOATUNIFORM_DATA0: u16 = 0x11;
+    FLOATUNIFORM_DATA0, GSH_FLOATUNIFORM_DATA0, VSH_FLOATUNIFORM_DATA0 = 0x11;
     /// The next code word, bits 11:0.
-    pub const CODETRANSFER_INDEX: u16 = 0x1B;
+    CODETRANSFER_INDEX, GSH_CODETRANSFER_INDEX, VSH_CODETRANSFER_INDEX = 0x1B;
     /// The first of eight registers that take code words.
-    pub const CODETRANSFER_DATA0: u16 = 0x1C;
+    CODETRANSFER_DATA0, GSH_CODETRANSFER_DATA0, VSH_CODETRANSFER_DATA0 = 0x1C;
     /// The next operand descriptor, bits 11:0.
-    pub const OPDESCS_INDEX: u16 = 0x25;
+    OPDESCS_INDEX, GSH_OPDESCS_INDEX, VSH_OPDESCS_INDEX = 0x25;
     /// The first of eight registers that take descriptors.
-    pub const OPDESCS_DATA0: u16 = 0x26;
+    OPDESCS_DATA0, GSH_OPDESCS_DATA0, VSH_OPDESCS_DATA0 = 0x26;
 }
 
 /// The value of [`offset::INPUTBUFFER_CONFIG`] of the geometry unit at power-on (observed on
 /// hardware, citra#7381; *Tales of the Abyss* relies on it).
-pub const GSH_INPUTBUFFER_CONFIG_AT_RESET: u32 = 0xA000_0001;
+pub(super) const GSH_INPUTBUFFER_CONFIG_AT_RESET: u32 = 0xA000_0001;
 
 /// Bits of the entry point that read back (measured: GBATEK): enough for 512 words in the vertex
 /// units, for 4096 in the geometry unit. The upper half is a second field, which games set to

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use picajit::gpu_code::{Device, GpuCode, Interface};
-//! use picajit::kernel::Config;
+//! use picajit::engine::Config;
 //! use picajit::{Entry, text};
 //! let shbin = text::assemble(".proc main\nadd o0, c4, v0\nend\n.end\n").unwrap().shbin;
 //! let (program, config) = (shbin.program().unwrap(), Config::default());

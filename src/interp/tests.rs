@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::isa::Opcode;
-use crate::isa::encode::{encode, opdesc};
+use crate::isa::table::Row;
 use crate::isa::{Cond, CondOp, DstReg, Setemit, SrcReg, Stage, Swizzle};
 use crate::kernel::default_fuel;
 use crate::state::Registers;
@@ -41,13 +41,13 @@ fn program(insts: &[Inst]) -> Program {
     let code: Vec<u32> = insts
         .iter()
         .map(|inst| {
-            let index = opdesc(inst).map_or(0, |d| {
+            let index = inst.opdesc().map_or(0, |d| {
                 opdescs.iter().position(|&e| e == d).unwrap_or_else(|| {
                     opdescs.push(d);
                     opdescs.len() - 1
                 })
             });
-            encode(inst, index as u8).unwrap()
+            inst.encode(index as u8).unwrap()
         })
         .collect();
     Program::from_words(&code, &opdescs).unwrap()
@@ -157,7 +157,7 @@ fn mova_respects_its_mask_and_cmp_does_not() {
     run.run(&[Inst::Mova { mask: WriteMask::new(0b1000), src: v(1) }, Inst::End]);
     assert_eq!(run.unit.a0, [-1, 2]);
     let cmp = Inst::Cmp { ops: [CmpOp::Lt, CmpOp::True7], src: [v(1), v(0)] };
-    assert_eq!(opdesc(&cmp).unwrap() & 0xF, 0);
+    assert_eq!(cmp.opdesc().unwrap() & 0xF, 0);
     run.run(&[cmp, Inst::End]);
     assert_eq!(run.unit.cmp, [true, true]);
 }
@@ -225,7 +225,7 @@ fn sources_are_read_before_the_destination_is_written() {
 
 #[test]
 fn undefined_words_do_nothing() {
-    let undefined = (0..64u32).filter(|opcode| crate::isa::table::row_of_word(opcode << 26).is_none());
+    let undefined = (0..64u32).filter(|opcode| Row::of_word(opcode << 26).is_none());
     let mut insts: Vec<Inst> = undefined.map(|op| Inst::Undefined { word: op << 26 | 0x3FF_FFFF }).collect();
     insts.push(Inst::End);
     let mut run = Run::new();

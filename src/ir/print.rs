@@ -2,7 +2,7 @@
 
 use super::cfg::{self, Cfg, Step};
 use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Use, Value};
-use crate::isa::{self, CondOp, table};
+use crate::isa::{self, CondOp};
 use std::fmt::{self, Display, Formatter};
 
 const XYZW: [char; 4] = ['x', 'y', 'z', 'w'];
@@ -70,13 +70,13 @@ impl Display for In<'_, &Node> {
             Node::Offset(v) => write!(f, "offset {}", In(func, *v)),
             Node::Relative { base, offset } => write!(f, "relative c{base} + {}", In(func, *offset)),
             Node::Alu { op, src } => {
-                f.write_str(table::row(op.opcode()).mnemonic)?;
+                f.write_str(op.opcode().row().mnemonic)?;
                 src[..op.sources()]
                     .iter()
                     .enumerate()
                     .try_for_each(|(n, s)| write!(f, "{} {}", if n == 0 { "" } else { "," }, In(func, s)))
             }
-            Node::Scalar { op, src } => write!(f, "{} {}", table::row(op.opcode()).mnemonic, In(func, src)),
+            Node::Scalar { op, src } => write!(f, "{} {}", op.opcode().row().mnemonic, In(func, src)),
             Node::Merge { mask, old, new } => {
                 write!(f, "merge.{mask} {}, {}", In(func, *old), In(func, *new))
             }
@@ -232,7 +232,7 @@ fn plain(inst: &isa::Inst) -> String {
     match inst {
         isa::Inst::Alu(alu) => {
             let sources: Vec<String> = alu.sources().iter().map(source).collect();
-            format!("{} {}.{}, {}", table::row(alu.op).mnemonic, alu.dst, alu.mask, sources.join(", "))
+            format!("{} {}.{}, {}", alu.op.row().mnemonic, alu.dst, alu.mask, sources.join(", "))
         }
         isa::Inst::Mova { mask, src } => format!("mova a0.{mask}, {}", source(src)),
         isa::Inst::Cmp { ops: [x, y], src: [a, b] } => {

@@ -13,7 +13,7 @@
 //!
 //! [`super::numeric`] defines the operations.
 
-use super::{Opcode, PointwiseOp, PointwiseResult, table};
+use super::{Opcode, PointwiseOp, PointwiseResult};
 
 /// An operation that computes a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl VectorOp {
 
     /// Number of sources.
     pub fn sources(self) -> usize {
-        table::row(self.opcode()).sources()
+        self.opcode().row().sources()
     }
 
     /// Whether it multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a

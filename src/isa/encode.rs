@@ -1,10 +1,10 @@
 //! [`Inst`] -> word and operand descriptor: the inverse of [`super::decode`].
 //!
-//! `decode(encode(i)) == i` for every instruction whose operands fit its format, and
-//! `encode(decode(w)) == w` for every word whose unused bits are zero; tests check both.
+//! `Inst::decode(i.encode()) == i` for every instruction whose operands fit its format, and
+//! `Inst::decode(w).encode() == w` for every word whose unused bits are zero; tests check both.
 
 use super::decode::source_fields;
-use super::table::{self, Format};
+use super::table::Format;
 use super::{Cond, Inst, Opcode, Setemit, Src, Test, WriteMask};
 
 /// Why an instruction has no encoding.
@@ -36,78 +36,80 @@ impl std::fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// The opcode that an instruction is encoded with; `None` for an undefined word.
-pub fn opcode(inst: &Inst) -> Option<Opcode> {
-    Some(match inst {
-        Inst::Alu(alu) => alu.op,
-        Inst::Mova { .. } => Opcode::Mova,
-        Inst::Cmp { .. } => Opcode::Cmp,
-        Inst::Nop => Opcode::Nop,
-        Inst::End => Opcode::End,
-        Inst::Break => Opcode::Break,
-        Inst::Breakc { .. } => Opcode::Breakc,
-        Inst::Call { test: None, .. } => Opcode::Call,
-        Inst::Call { test: Some(Test::Flags(_)), .. } => Opcode::Callc,
-        Inst::Call { test: Some(Test::Bool { .. }), .. } => Opcode::Callu,
-        Inst::If { test: Test::Flags(_), .. } => Opcode::Ifc,
-        Inst::If { test: Test::Bool { .. }, .. } => Opcode::Ifu,
-        Inst::Loop { .. } => Opcode::Loop,
-        Inst::Jump { test: Test::Flags(_), .. } => Opcode::Jmpc,
-        Inst::Jump { test: Test::Bool { .. }, .. } => Opcode::Jmpu,
-        Inst::Emit => Opcode::Emit,
-        Inst::Setemit(_) => Opcode::Setemit,
-        Inst::Undefined { .. } => return None,
-    })
-}
+impl Inst {
+    /// The opcode that an instruction is encoded with; `None` for an undefined word.
+    pub fn opcode(&self) -> Option<Opcode> {
+        Some(match self {
+            Inst::Alu(alu) => alu.op,
+            Inst::Mova { .. } => Opcode::Mova,
+            Inst::Cmp { .. } => Opcode::Cmp,
+            Inst::Nop => Opcode::Nop,
+            Inst::End => Opcode::End,
+            Inst::Break => Opcode::Break,
+            Inst::Breakc { .. } => Opcode::Breakc,
+            Inst::Call { test: None, .. } => Opcode::Call,
+            Inst::Call { test: Some(Test::Flags(_)), .. } => Opcode::Callc,
+            Inst::Call { test: Some(Test::Bool { .. }), .. } => Opcode::Callu,
+            Inst::If { test: Test::Flags(_), .. } => Opcode::Ifc,
+            Inst::If { test: Test::Bool { .. }, .. } => Opcode::Ifu,
+            Inst::Loop { .. } => Opcode::Loop,
+            Inst::Jump { test: Test::Flags(_), .. } => Opcode::Jmpc,
+            Inst::Jump { test: Test::Bool { .. }, .. } => Opcode::Jmpu,
+            Inst::Emit => Opcode::Emit,
+            Inst::Setemit(_) => Opcode::Setemit,
+            Inst::Undefined { .. } => return None,
+        })
+    }
 
-/// The operand descriptor that gives `inst` its mask, selectors and signs; fields it does not have
-/// are zero. `None` if it has no descriptor.
-pub fn opdesc(inst: &Inst) -> Option<u32> {
-    let (mask, src): (WriteMask, &[Src]) = match inst {
-        Inst::Alu(alu) => (alu.mask, alu.sources()),
-        Inst::Mova { mask, src } => (*mask, std::slice::from_ref(src)),
-        Inst::Cmp { src, .. } => (WriteMask::NONE, src),
-        _ => return None,
-    };
-    let fields = src.iter().enumerate().map(|(n, s)| {
-        let negate_bit = 4 + 9 * n as u32;
-        (s.negate as u32) << negate_bit | (s.swizzle.0 as u32) << (negate_bit + 1)
-    });
-    Some(fields.fold(mask.bits() as u32, |d, f| d | f))
-}
+    /// The operand descriptor that gives the instruction its mask, selectors and signs; fields it does not have
+    /// are zero. `None` if it has no descriptor.
+    pub fn opdesc(&self) -> Option<u32> {
+        let (mask, src): (WriteMask, &[Src]) = match self {
+            Inst::Alu(alu) => (alu.mask, alu.sources()),
+            Inst::Mova { mask, src } => (*mask, std::slice::from_ref(src)),
+            Inst::Cmp { src, .. } => (WriteMask::NONE, src),
+            _ => return None,
+        };
+        let fields = src.iter().enumerate().map(|(n, s)| {
+            let negate_bit = 4 + 9 * n as u32;
+            (s.negate as u32) << negate_bit | (s.swizzle.0 as u32) << (negate_bit + 1)
+        });
+        Some(fields.fold(mask.bits() as u32, |d, f| d | f))
+    }
 
-/// The word of `inst` with operand descriptor index `opdesc`, which instructions without a
-/// descriptor ignore.
-pub fn encode(inst: &Inst, opdesc: u8) -> Result<u32, EncodeError> {
-    let Some(opcode) = opcode(inst) else {
-        let Inst::Undefined { word } = *inst else { unreachable!("only undefined words have no opcode") };
-        return Ok(word);
-    };
-    let row = table::row(opcode);
-    let top = (opcode as u32) << 26;
-    let (src, dst): (&[Src], u32) = match inst {
-        Inst::Alu(alu) => (alu.sources(), alu.dst.number() as u32),
-        Inst::Mova { src, .. } => (std::slice::from_ref(src), 0),
-        Inst::Cmp { ops, src } => {
-            // Two three-bit operators replace DST and the lowest opcode bit.
-            let cmp = (ops[0] as u32) << 24 | (ops[1] as u32) << 21;
-            return Ok(top | cmp | sources(row.format, src)? | opdesc_field(row.format, opdesc)?);
-        }
-        Inst::Breakc { cond } => return Ok(top | flags(*cond)),
-        Inst::Call { test, target, len } => return Ok(top | transfer(*test, *target)? | *len as u32),
-        Inst::If { test, target, len } => return Ok(top | transfer(Some(*test), *target)? | *len as u32),
-        Inst::Loop { int, last } => return Ok(top | (*int as u32 & 3) << 22 | target(*last)?),
-        Inst::Jump { test: Test::Bool { id, value }, target: t } => {
-            return Ok(top | (*id as u32 & 0xF) << 22 | target(*t)? | !*value as u32);
-        }
-        Inst::Jump { test, target } => return Ok(top | transfer(Some(*test), *target)?),
-        Inst::Setemit(Setemit { vertex, primitive, winding }) => {
-            return Ok(top | (*vertex as u32 & 3) << 24 | (*primitive as u32) << 23 | (*winding as u32) << 22);
-        }
-        Inst::Nop | Inst::End | Inst::Break | Inst::Emit | Inst::Undefined { .. } => return Ok(top),
-    };
-    let dst_shift = if matches!(row.format, Format::F5 | Format::F5i) { 24 } else { 21 };
-    Ok(top | dst << dst_shift | sources(row.format, src)? | opdesc_field(row.format, opdesc)?)
+    /// The word of the instruction with operand descriptor index `opdesc`, which instructions without a
+    /// descriptor ignore.
+    pub fn encode(&self, opdesc: u8) -> Result<u32, EncodeError> {
+        let Some(opcode) = self.opcode() else {
+            let Inst::Undefined { word } = *self else { unreachable!("only undefined words have no opcode") };
+            return Ok(word);
+        };
+        let row = opcode.row();
+        let top = (opcode as u32) << 26;
+        let (src, dst): (&[Src], u32) = match self {
+            Inst::Alu(alu) => (alu.sources(), alu.dst.number() as u32),
+            Inst::Mova { src, .. } => (std::slice::from_ref(src), 0),
+            Inst::Cmp { ops, src } => {
+                // Two three-bit operators replace DST and the lowest opcode bit.
+                let cmp = (ops[0] as u32) << 24 | (ops[1] as u32) << 21;
+                return Ok(top | cmp | sources(row.format, src)? | opdesc_field(row.format, opdesc)?);
+            }
+            Inst::Breakc { cond } => return Ok(top | flags(*cond)),
+            Inst::Call { test, target, len } => return Ok(top | transfer(*test, *target)? | *len as u32),
+            Inst::If { test, target, len } => return Ok(top | transfer(Some(*test), *target)? | *len as u32),
+            Inst::Loop { int, last } => return Ok(top | (*int as u32 & 3) << 22 | target(*last)?),
+            Inst::Jump { test: Test::Bool { id, value }, target: t } => {
+                return Ok(top | (*id as u32 & 0xF) << 22 | target(*t)? | !*value as u32);
+            }
+            Inst::Jump { test, target } => return Ok(top | transfer(Some(*test), *target)?),
+            Inst::Setemit(Setemit { vertex, primitive, winding }) => {
+                return Ok(top | (*vertex as u32 & 3) << 24 | (*primitive as u32) << 23 | (*winding as u32) << 22);
+            }
+            Inst::Nop | Inst::End | Inst::Break | Inst::Emit | Inst::Undefined { .. } => return Ok(top),
+        };
+        let dst_shift = if matches!(row.format, Format::F5 | Format::F5i) { 24 } else { 21 };
+        Ok(top | dst << dst_shift | sources(row.format, src)? | opdesc_field(row.format, opdesc)?)
+    }
 }
 
 fn opdesc_field(format: Format, opdesc: u8) -> Result<u32, EncodeError> {
@@ -154,13 +156,13 @@ fn transfer(test: Option<Test>, to: u16) -> Result<u32, EncodeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decode::{decode, opdesc_index};
+    use super::super::table::Row;
     use super::*;
     use crate::testing::miri_or;
 
     /// Bits of a word that its instruction reads.
     fn used_bits(word: u32) -> u32 {
-        let Some(row) = table::row_of_word(word) else { return !0 };
+        let Some(row) = Row::of_word(word) else { return !0 };
         row.bits.chars().filter(|c| *c != ' ').fold(0, |m, c| m << 1 | (c != '-') as u32)
     }
 
@@ -177,10 +179,10 @@ mod tests {
                         let word = op << 26 | body & 0x03FF_FFFF;
                         let word = word & used_bits(word);
                         let desc = body.wrapping_mul(0x9E37_79B9) & 0x7FFF_FFFF;
-                        let inst = decode(word, desc);
-                        let again = encode(&inst, opdesc_index(word).unwrap_or(0));
+                        let inst = Inst::decode(word, desc);
+                        let again = inst.encode(Inst::opdesc_index(word).unwrap_or(0));
                         assert_eq!(again, Ok(word), "{word:08X} {inst:?}");
-                        let redecoded = decode(word, opdesc(&inst).unwrap_or(0));
+                        let redecoded = Inst::decode(word, inst.opdesc().unwrap_or(0));
                         // CMP's descriptor mask has no meaning; all other bits survive.
                         assert_eq!(redecoded, inst, "{word:08X}");
                         checked += 1;
@@ -196,8 +198,8 @@ mod tests {
         for op in 0..64u32 {
             let zero = op << 26;
             let ones = zero | 0x03FF_FFFF & !used_bits(zero);
-            if table::row_of_word(zero).is_some() {
-                assert_eq!(decode(zero, 0x1B), decode(ones, 0x1B), "opcode {op:02X}");
+            if Row::of_word(zero).is_some() {
+                assert_eq!(Inst::decode(zero, 0x1B), Inst::decode(ones, 0x1B), "opcode {op:02X}");
             }
         }
     }
@@ -209,14 +211,14 @@ mod tests {
         let alu = |op, src| {
             Inst::Alu(super::super::Alu { op, dst: super::super::DstReg::temp(0), mask: WriteMask::ALL, src })
         };
-        assert_eq!(encode(&alu(Opcode::Add, [r0, c0, r0]), 0), Err(EncodeError::NarrowUniform(2)));
-        assert_eq!(encode(&alu(Opcode::Dphi, [c0, r0, r0]), 0), Err(EncodeError::NarrowUniform(1)));
-        assert_eq!(encode(&alu(Opcode::Mad, [r0, r0, r0]), 32), Err(EncodeError::OpdescIndex(32)));
+        assert_eq!(alu(Opcode::Add, [r0, c0, r0]).encode(0), Err(EncodeError::NarrowUniform(2)));
+        assert_eq!(alu(Opcode::Dphi, [c0, r0, r0]).encode(0), Err(EncodeError::NarrowUniform(1)));
+        assert_eq!(alu(Opcode::Mad, [r0, r0, r0]).encode(32), Err(EncodeError::OpdescIndex(32)));
         let indexed = Src { index: super::super::Index::AL, ..r0 };
-        assert_eq!(encode(&alu(Opcode::Add, [r0, indexed, r0]), 0), Err(EncodeError::NarrowIndex(2)));
+        assert_eq!(alu(Opcode::Add, [r0, indexed, r0]).encode(0), Err(EncodeError::NarrowIndex(2)));
         let jump = Inst::Jump { test: Test::Bool { id: 0, value: false }, target: 0x1000 };
-        assert_eq!(encode(&jump, 0), Err(EncodeError::Target(0x1000)));
+        assert_eq!(jump.encode(0), Err(EncodeError::Target(0x1000)));
         let call = Inst::Call { test: Some(Test::Bool { id: 0, value: false }), target: 0, len: 0 };
-        assert_eq!(encode(&call, 0), Err(EncodeError::Test));
+        assert_eq!(call.encode(0), Err(EncodeError::Test));
     }
 }

@@ -1,7 +1,7 @@
 //! The vocabulary of the machine: decoded instructions and their operands.
 //!
 //! Interpreter, recompiler, assembler and disassembler share these types. Bit positions are in
-//! [`decode`], [`encode`] and [`table`], arithmetic in [`numeric`], control flow in `flow`.
+//! `decode`, `encode` and [`table`], arithmetic in [`numeric`], control flow in `flow`.
 //!
 //! Invariant: every value of these types is legal. An operand can't name a missing register,
 //! because the registers fill the hardware's seven-bit source space exactly (`v0-v15`, `r0-r15`,
@@ -9,9 +9,9 @@
 
 mod alu_op;
 mod condition;
-pub mod decode;
+mod decode;
 pub(crate) mod elementary;
-pub mod encode;
+mod encode;
 pub(crate) mod float24;
 pub(crate) mod flow;
 pub mod numeric;
@@ -19,6 +19,7 @@ pub mod table;
 
 pub use alu_op::{AluOp, DotOp, ScalarOp, VectorOp};
 pub use condition::{CmpOp, Cond, CondOp, Relation, Test};
+pub use encode::EncodeError;
 use std::fmt;
 pub(crate) use table::PointwiseResult;
 pub use table::{Opcode, PointwiseOp};
@@ -399,7 +400,7 @@ impl Alu {
 
     /// The operands in use.
     pub fn sources(&self) -> &[Src] {
-        &self.src[..table::row(self.op).sources()]
+        &self.src[..self.op.row().sources()]
     }
 }
 

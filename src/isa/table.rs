@@ -188,7 +188,7 @@ macro_rules! pointwise {
             /// Number of sources.
             pub(crate) const fn sources(self) -> usize {
                 match self {
-                    $(PointwiseOp::$op => const { row(Opcode::$op).sources() },)*
+                    $(PointwiseOp::$op => const { Opcode::$op.row().sources() },)*
                 }
             }
 
@@ -251,14 +251,18 @@ static BY_OPCODE: [u8; 64] = {
     map
 };
 
-/// The row of a word's six top bits; `None` for the ten undefined opcodes.
-pub fn row_of_word(word: u32) -> Option<&'static Row> {
-    ROWS.get(usize::from(BY_OPCODE[(word >> 26) as usize]))
+impl Row {
+    /// The row of a word's six top bits; `None` for the ten undefined opcodes.
+    pub fn of_word(word: u32) -> Option<&'static Row> {
+        ROWS.get(usize::from(BY_OPCODE[(word >> 26) as usize]))
+    }
 }
 
-/// The row of an instruction.
-pub const fn row(opcode: Opcode) -> &'static Row {
-    &ROWS[BY_OPCODE[opcode as usize] as usize]
+impl Opcode {
+    /// The row of the instruction.
+    pub const fn row(self) -> &'static Row {
+        &ROWS[BY_OPCODE[self as usize] as usize]
+    }
 }
 
 #[cfg(test)]
@@ -279,10 +283,10 @@ mod tests {
 
     #[test]
     fn every_encoding_has_one_row_or_is_undefined() {
-        let undefined: Vec<u32> = (0..64).filter(|op| row_of_word(op << 26).is_none()).collect();
+        let undefined: Vec<u32> = (0..64).filter(|op| Row::of_word(op << 26).is_none()).collect();
         assert_eq!(undefined, [0x10, 0x11, 0x14, 0x15, 0x16, 0x17, 0x1C, 0x1D, 0x1E, 0x1F]);
         for r in &ROWS {
-            assert_eq!(row(r.opcode).opcode, r.opcode);
+            assert_eq!(r.opcode.row().opcode, r.opcode);
         }
     }
 }

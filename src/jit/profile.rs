@@ -21,7 +21,6 @@ use crate::jit::runtime::call::Code;
 use crate::jit::settings::Variant;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
-use crate::text::inst_to_string;
 use cranelift_codegen::Context;
 #[cfg(target_os = "linux")]
 use perf::Output;
@@ -159,7 +158,7 @@ const fn line(pc: u32) -> u32 {
 fn listing(program: &Program) -> String {
     let mut out = format!("; PICA200 program {}; this line: code that no instruction became\n", digits(program));
     for ((pc, inst), word) in program.insts().zip(program.code()) {
-        let _ = writeln!(out, "{pc:03x}  {word:08x}  {}", inst_to_string(&inst));
+        let _ = writeln!(out, "{pc:03x}  {word:08x}  {}", inst);
     }
     out
 }

@@ -15,12 +15,10 @@ use super::directive::PROPERTIES;
 use super::limits::{MAX_OUTPUTS, MAX_ROWS};
 use super::literal::format_f24;
 use super::opdesc::{OpdescTable, descriptor_of};
-use super::print::{inst_to_string, test_text};
+use super::print::test_text;
 use super::registers::reads_like_a_register;
 use super::span::is_identifier;
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Shbin};
-use crate::isa::decode::{decode, opdesc_index};
-use crate::isa::encode::encode;
 use crate::isa::{Inst, Stage, WriteMask};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -268,7 +266,7 @@ impl<'a> Writer<'a> {
     fn statement(&self, pc: usize) -> String {
         let word = self.shbin.code[pc];
         let Some(inst) = self.insts[pc] else {
-            let meaning = inst_to_string(&decode(word, self.opdesc_of(word).unwrap_or(0)));
+            let meaning = Inst::decode(word, self.opdesc_of(word).unwrap_or(0)).to_string();
             return format!(".word 0x{word:08X} ; {meaning}");
         };
         match inst {
@@ -280,21 +278,21 @@ impl<'a> Writer<'a> {
                     None => format!("call {name}"),
                     Some(t) => format!("call{}, {name}", test_text(t)),
                 },
-                _ => inst_to_string(&inst),
+                _ => inst.to_string(),
             },
-            _ => match (self.style, opdesc_index(word), descriptor_of(&inst)) {
+            _ => match (self.style, Inst::opdesc_index(word), descriptor_of(&inst)) {
                 (Style::Pinned, Some(index), Some((value, relevant)))
                     if self.table.find(value, relevant) != Some(usize::from(index)) =>
                 {
-                    format!("{} @{index}", inst_to_string(&inst))
+                    format!("{inst} @{index}")
                 }
-                _ => inst_to_string(&inst),
+                _ => inst.to_string(),
             },
         }
     }
 
     fn opdesc_of(&self, word: u32) -> Option<u32> {
-        Some(self.shbin.opdescs.get(usize::from(opdesc_index(word)?))?.word)
+        Some(self.shbin.opdescs.get(usize::from(Inst::opdesc_index(word)?))?.word)
     }
 
     /// Writes a table row.
@@ -457,13 +455,13 @@ fn output(o: &Output, dvle: &Dvle, assigned: &[u16; 16]) -> String {
 
 /// The instruction of `word` if it encodes to the same word.
 fn faithful(word: u32, shbin: &Shbin) -> Option<Inst> {
-    let index = opdesc_index(word);
+    let index = Inst::opdesc_index(word);
     let opdesc = match index {
         Some(i) => shbin.opdescs.get(usize::from(i))?.word,
         None => 0,
     };
-    let inst = decode(word, opdesc);
-    let complete = !matches!(inst, Inst::Undefined { .. }) && encode(&inst, index.unwrap_or(0)) == Ok(word);
+    let inst = Inst::decode(word, opdesc);
+    let complete = !matches!(inst, Inst::Undefined { .. }) && inst.encode(index.unwrap_or(0)) == Ok(word);
     complete.then_some(inst)
 }
 

@@ -11,7 +11,7 @@ use super::operand::{Operand, Use, condition, parse_components};
 use super::registers::{BOOL, INT};
 use super::span::Span;
 use super::warning::WarningKind;
-use crate::isa::encode::{self, EncodeError};
+use crate::isa::EncodeError;
 use crate::isa::table::{Format, ROWS, Row};
 use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Test, WriteMask};
 
@@ -111,7 +111,7 @@ impl<'s> Assembler<'s> {
 
     /// Rejects an operand that is too wide for the encoding, at the operand's position.
     fn narrow(&self, inst: &Inst, seen: &[Operand<'s>]) -> Parse<()> {
-        match encode::encode(inst, 0) {
+        match inst.encode(0) {
             Err(EncodeError::NarrowUniform(n) | EncodeError::NarrowIndex(n)) => {
                 let span = seen[usize::from(n) - 1].span;
                 fault(span, AsmErrorKind::NarrowUniform { operand: clip(span.text), source: n })
@@ -158,7 +158,7 @@ impl<'s> Assembler<'s> {
         if let Some(pair) = slot.swap {
             self.swap_opdescs(pair);
         }
-        let word = encode::encode(&inst, slot.index).expect("operands were checked against the format");
+        let word = inst.encode(slot.index).expect("operands were checked against the format");
         self.emit(word, false, head).map(|_| ())
     }
 
@@ -181,7 +181,7 @@ impl<'s> Assembler<'s> {
         if !self.file.gsh_seen {
             self.implied_geometry();
         }
-        let word = encode::encode(&Inst::Setemit(inst), 0).expect("every setemit has an encoding");
+        let word = Inst::Setemit(inst).encode(0).expect("every setemit has an encoding");
         self.emit(word, false, head).map(|_| ())
     }
 
@@ -216,7 +216,7 @@ impl<'s> Assembler<'s> {
             Opcode::Ifc | Opcode::Ifu => Inst::If { test: or_flags, target: 0, len: 0 },
             _ => Inst::Jump { test: or_flags, target: 0 },
         };
-        let word = encode::encode(&inst, 0).expect("the test fits the instruction");
+        let word = inst.encode(0).expect("the test fits the instruction");
         self.emit(word, false, head)
     }
 
@@ -241,7 +241,7 @@ impl<'s> Assembler<'s> {
             Opcode::Breakc => {
                 let cond = condition(args.next("a condition")?)?;
                 args.done()?;
-                let word = encode::encode(&Inst::Breakc { cond }, 0).expect("every condition has an encoding");
+                let word = Inst::Breakc { cond }.encode(0).expect("every condition has an encoding");
                 self.emit(word, false, head).map(|_| ())
             }
             op => {

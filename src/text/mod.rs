@@ -79,7 +79,7 @@ mod limits;
 pub(crate) mod literal;
 pub(crate) mod opdesc;
 mod operand;
-pub mod print;
+mod print;
 pub(crate) mod recovery;
 pub(crate) mod registers;
 pub(crate) mod span;
@@ -94,5 +94,4 @@ pub use asm::{Assembler, Assembly, Options, Proc, SharedUniform, assemble, assem
 pub use disasm::disassemble;
 pub use error::{AsmError, AsmErrorKind};
 pub use lexer::decode;
-pub use print::inst_to_string;
 pub use warning::{Warning, WarningKind};

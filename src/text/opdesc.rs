@@ -9,8 +9,7 @@
 
 use super::error::AsmErrorKind;
 use super::limits::MAX_GIVEN;
-use crate::isa::encode;
-use crate::isa::table::{self, Format};
+use crate::isa::table::Format;
 use crate::isa::{AluOp, DotOp, Inst, OPDESCS, Opcode, VectorOp};
 
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +40,9 @@ pub struct Slot {
 
 /// The descriptor of `inst` and its relevant bits; `None` if the instruction has none.
 pub(super) fn descriptor_of(inst: &Inst) -> Option<(u32, u32)> {
-    let value = encode::opdesc(inst)?;
-    let opcode = encode::opcode(inst)?;
-    let row = table::row(opcode);
+    let value = inst.opdesc()?;
+    let opcode = inst.opcode()?;
+    let row = opcode.row();
     let mask = value & 0xF;
     let mut relevant = if row.format == Format::F1c { 0 } else { 0xF };
     for source in 0..row.sources() {
@@ -69,7 +68,7 @@ pub(super) fn descriptor_of(inst: &Inst) -> Option<(u32, u32)> {
 }
 
 fn is_mad(inst: &Inst) -> bool {
-    matches!(encode::opcode(inst), Some(Opcode::Mad | Opcode::Madi))
+    matches!(inst.opcode(), Some(Opcode::Mad | Opcode::Madi))
 }
 
 impl OpdescTable {
@@ -159,12 +158,11 @@ impl OpdescTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::decode::decode;
 
     /// The table after `insts`, as (word, opdesc value) pairs.
     fn table(insts: &[(u32, u32)]) -> (OpdescTable, Vec<Slot>) {
         let mut t = OpdescTable::default();
-        let slots = insts.iter().map(|&(w, d)| t.place(&decode(w, d)).expect("room")).collect();
+        let slots = insts.iter().map(|&(w, d)| t.place(&Inst::decode(w, d)).expect("room")).collect();
         (t, slots)
     }
 
@@ -189,10 +187,10 @@ mod tests {
         for i in 0..32 {
             t.give(i << 5 | 0xF, 0).expect("room");
         }
-        let mad = decode(0xE000_0000, 0x0D86_C36F);
+        let mad = Inst::decode(0xE000_0000, 0x0D86_C36F);
         assert_eq!(t.place(&mad), Err(AsmErrorKind::MadOpdescs));
         assert_eq!(t.place_at(&mad, 40), Err(AsmErrorKind::OpdescPinned { index: 40 }));
         assert_eq!(t.place_at(&mad, 3), Err(AsmErrorKind::OpdescPinned { index: 3 }));
-        assert_eq!(t.place_at(&decode(0x4C00_0000, 0x6F), 3), Ok(Slot { index: 3, swap: None }));
+        assert_eq!(t.place_at(&Inst::decode(0x4C00_0000, 0x6F), 3), Ok(Slot { index: 3, swap: None }));
     }
 }

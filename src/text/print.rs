@@ -4,43 +4,44 @@
 //! since an instruction alone has no labels.
 
 use super::inst::choose_form;
-use crate::isa::table;
 use crate::isa::{Alu, Cond, CondOp, Index, Inst, Setemit, Src, Swizzle, Test, WriteMask};
-use std::fmt::Write;
+use std::fmt;
 
-/// `inst` as text: `mad r2.xyz, -v1.xxyz, c5[a0.x].wzyx, r3`, `rcall 12, 3`.
-pub fn inst_to_string(inst: &Inst) -> String {
-    match *inst {
-        Inst::Alu(alu) => {
-            let natural = choose_form(alu.op.normal_form(), alu.sources()) == alu.op;
-            let bang = if natural { "" } else { "!" };
-            let mut text = format!("{}{bang} {}{}", table::row(alu.op).mnemonic, alu.dst, dst_mask(&alu));
-            for s in alu.sources() {
-                let _ = write!(text, ", {}", src(s));
+/// As the assembler reads it: `mad r2.xyz, -v1.xxyz, c5[a0.x].wzyx, r3`, `rcall 12, 3`.
+impl fmt::Display for Inst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Inst::Alu(alu) => {
+                let natural = choose_form(alu.op.normal_form(), alu.sources()) == alu.op;
+                let bang = if natural { "" } else { "!" };
+                write!(f, "{}{bang} {}{}", alu.op.row().mnemonic, alu.dst, dst_mask(&alu))?;
+                alu.sources().iter().try_for_each(|s| write!(f, ", {}", src(s)))
             }
-            text
+            Inst::Mova { mask, src: s } => write!(f, "mova a0.{}, {}", mask_letters(mask), src(&s)),
+            Inst::Cmp { ops, src: [a, b] } => {
+                write!(f, "cmp {}, {}, {}, {}", src(&a), ops[0].mnemonic(), ops[1].mnemonic(), src(&b))
+            }
+            Inst::Nop => f.write_str("nop"),
+            Inst::End => f.write_str("end"),
+            Inst::Break => f.write_str("break"),
+            Inst::Breakc { cond } => write!(f, "breakc {}", cond_text(cond)),
+            Inst::Call { test: None, target, len } => write!(f, "rcall {target}, {len}"),
+            Inst::Call { test: Some(t), target, len } => write!(f, "rcall{}, {target}, {len}", test_text(t)),
+            Inst::If { test, target, len } => write!(f, "rif{}, {target}, {len}", test_text(test)),
+            Inst::Loop { int, last } => write!(f, "rloop i{int}, {last}"),
+            Inst::Jump { test, target } => write!(f, "rjmp{}, {target}", test_text(test)),
+            Inst::Emit => f.write_str("emit"),
+            Inst::Setemit(Setemit { vertex, primitive, winding }) => {
+                let flags = match (primitive, winding) {
+                    (false, false) => "",
+                    (true, false) => ", prim",
+                    (false, true) => ", inv",
+                    (true, true) => ", prim inv",
+                };
+                write!(f, "setemit {vertex}{flags}")
+            }
+            Inst::Undefined { word } => write!(f, ".word 0x{word:08X}"),
         }
-        Inst::Mova { mask, src: s } => format!("mova a0.{}, {}", mask_letters(mask), src(&s)),
-        Inst::Cmp { ops, src: [a, b] } => {
-            format!("cmp {}, {}, {}, {}", src(&a), ops[0].mnemonic(), ops[1].mnemonic(), src(&b))
-        }
-        Inst::Nop => "nop".into(),
-        Inst::End => "end".into(),
-        Inst::Break => "break".into(),
-        Inst::Breakc { cond } => format!("breakc {}", cond_text(cond)),
-        Inst::Call { test: None, target, len } => format!("rcall {target}, {len}"),
-        Inst::Call { test: Some(t), target, len } => format!("rcall{}, {target}, {len}", test_text(t)),
-        Inst::If { test, target, len } => format!("rif{}, {target}, {len}", test_text(test)),
-        Inst::Loop { int, last } => format!("rloop i{int}, {last}"),
-        Inst::Jump { test, target } => format!("rjmp{}, {target}", test_text(test)),
-        Inst::Emit => "emit".into(),
-        Inst::Setemit(Setemit { vertex, primitive, winding }) => match (primitive, winding) {
-            (false, false) => format!("setemit {vertex}"),
-            (true, false) => format!("setemit {vertex}, prim"),
-            (false, true) => format!("setemit {vertex}, inv"),
-            (true, true) => format!("setemit {vertex}, prim inv"),
-        },
-        Inst::Undefined { word } => format!(".word 0x{word:08X}"),
     }
 }
 
@@ -92,7 +93,6 @@ fn src(s: &Src) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::decode::decode;
 
     #[test]
     fn each_kind_of_instruction_has_its_text() {
@@ -106,7 +106,7 @@ mod tests {
             (0xAFC0_0000, 0, "setemit 3, prim inv"),
             (0x4000_0000, 0, ".word 0x40000000"),
         ] {
-            assert_eq!(inst_to_string(&decode(word, desc)), text, "{word:08X}");
+            assert_eq!(Inst::decode(word, desc).to_string(), text, "{word:08X}");
         }
     }
 }

@@ -12,7 +12,7 @@ use picajit_fuzz::choice::Choices;
 use picajit_fuzz::{Case, registers};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Config;
+use picajit::internals::kernel::Config;
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
 //! Forms beyond picasso's language.
 
-use super::super::{Assembler, Options, assemble, inst_to_string};
+use super::super::{Assembler, Options, assemble};
 use super::lines;
-use crate::isa::Stage;
-use crate::isa::decode::decode;
+use crate::isa::{Inst, Stage};
 
 fn code(source: &str) -> Vec<u32> {
     let source = format!(".raw\n.entry 0 0\n{}", lines(source));
@@ -32,7 +31,7 @@ fn exact_forms_and_odd_operands() {
     let shown = |source: &str| {
         let a = assemble(&format!(".raw\n.entry 0 0\n{source}")).unwrap_or_else(|e| panic!("{e}"));
         let od = a.shbin.opdescs.first().map_or(0, |d| d.word);
-        inst_to_string(&decode(a.shbin.code[0], od))
+        Inst::decode(a.shbin.code[0], od).to_string()
     };
     for text in [
         "dphi! r0, r1, r2",

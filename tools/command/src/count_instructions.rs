@@ -69,7 +69,7 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
 /// Instructions and bytes, if the shape has code.
 type Counts = [[Option<(usize, usize)>; KINDS.len()]; TARGETS.len()];
 
-fn counts(subject: &Subject) -> Result<Counts, picajit::kernel::Unsupported> {
+fn counts(subject: &Subject) -> Result<Counts, picajit::internals::kernel::Unsupported> {
     let mut counts = Counts::default();
     for (target, row) in TARGETS.into_iter().zip(&mut counts) {
         for ((_, shape, precision), count) in KINDS.into_iter().zip(row) {

@@ -8,11 +8,9 @@ use crate::gpu_code::{self, Language, Surroundings};
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
 use crate::{Status, VerbResult};
-use picajit::isa::Pc;
-use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
+use picajit::isa::{Inst, Pc};
 use picajit::text::disasm::disassemble_with_places;
-use picajit::text::inst_to_string;
 use picajit_containers::mbs::{Mbs, code};
 use serde_json::{Value, json};
 use std::fmt;
@@ -231,8 +229,8 @@ fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<ListedWord>, LoadEr
         ListedWord {
             pc,
             word,
-            descriptor: opdesc_index(word).map(|n| (n, program.opdesc(n))),
-            text: inst_to_string(&inst),
+            descriptor: Inst::opdesc_index(word).map(|n| (n, program.opdesc(n))),
+            text: inst.to_string(),
             entries: entries.filter(|&n| only.is_none_or(|o| o == n)).collect(),
             place: loaded.object_place(pc),
         }

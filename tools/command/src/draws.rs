@@ -10,8 +10,8 @@ mod by_hand;
 
 use by_hand::{ByHand, Hand, Kernel, Transform};
 use picajit::engine::{Engine, Options, Shader};
-use picajit::gpu::registers::{self as reg, offset};
 use picajit::gpu::{Attributes, Draw, DrawOptions, Gpu, Regions, Sink, TriangleSink};
+use picajit::internals::registers::{self as reg, offset};
 use picajit::semantics::Semantics;
 use picajit::state::{Uniforms, Vec4};
 use std::hint::black_box;

@@ -6,8 +6,8 @@ use crate::source::Source;
 use crate::{
     Status, VerbResult, display, floats, generator, gpu_code, html, machine_code, output_path, recorded, report, serve,
 };
+use picajit::internals::kernel::Config;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Config;
 use picajit_explore::trace::{Bounds, Values, trace};
 use picajit_explore::{Subject, values};
 use serde_json::{Value, json};

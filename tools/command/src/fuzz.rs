@@ -10,8 +10,8 @@ use crate::report::{self, Live};
 use crate::{Status, VerbResult, cpu, interrupt, regress_file};
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
+use picajit::internals::kernel::Unsupported;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Unsupported;
 use picajit_fuzz::digest::digests;
 use picajit_fuzz::stats::{EXITS, TRAITS};
 use picajit_fuzz::{Engine, Plan, Stats, Swept, Tier, sweep};
@@ -242,7 +242,7 @@ fn object(
 mod tests {
     use super::*;
     use crate::regress_file::tests::Wrong;
-    use picajit::interp::Interp;
+    use picajit::internals::interp::Interp;
 
     fn args(programs: u64, json: bool) -> Args {
         let (tier, precision) = (ALL.to_string(), ALL.to_string());

@@ -3,8 +3,8 @@
 use picajit::gpu_code::{
     Clip, Component, Depth, Device, Dialect, GpuCode, Interface, NoGpuCode, Outputs, Position, Promise,
 };
+use picajit::internals::kernel::Config;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Config;
 use picajit::program::{Entry, Program};
 
 /// What surrounds the code.

@@ -13,9 +13,9 @@ use crate::{Status, VerbResult};
 use crate::{foreign_json, json_text, mali};
 use picajit::container::dvoj::{Dvoj, OperandNote};
 use picajit::container::shbin::{Constant, GeometryMode, Label, Output, Uniform};
-use picajit::isa::{Pc, Stage, table};
+use picajit::isa::table::Row;
+use picajit::isa::{Pc, Stage};
 use picajit::program::Program;
-use picajit::text::inst_to_string;
 use picajit_containers::vbc::Dialect;
 use picajit_lint::cost::{Cost, LineCost, TIMING, WordCost};
 use picajit_lint::survey::{self, Survey};
@@ -246,7 +246,7 @@ impl<'a> View<'a> {
         section(out, "cost", vec![paths, TIMING.to_string()])?;
         let lines = self.loaded.source.as_ref().map(|source| (source, cost.by_line(&source.lines)));
         let rows_of = |w: &WordCost| {
-            let inst = self.loaded.program.inst(w.pc).map(|inst| inst_to_string(&inst)).unwrap_or_default();
+            let inst = self.loaded.program.inst(w.pc).map(|inst| inst.to_string()).unwrap_or_default();
             (format!("{:>4}  {}-{}", w.pc, w.least, bound(w.most)), inst)
         };
         section(out, "words", rows(cost.words.iter().map(rows_of).collect()))?;
@@ -366,7 +366,7 @@ fn opcodes(program: &Program, pcs: impl IntoIterator<Item = Pc>) -> Vec<(&'stati
     let mut counts = BTreeMap::new();
     for pc in pcs {
         if let Some(&word) = program.code().get(usize::from(pc)) {
-            *counts.entry(table::row_of_word(word).map_or("undefined", |row| row.mnemonic)).or_insert(0) += 1;
+            *counts.entry(Row::of_word(word).map_or("undefined", |row| row.mnemonic)).or_insert(0) += 1;
         }
     }
     let mut counts: Vec<_> = counts.into_iter().collect();

@@ -1,7 +1,7 @@
 //! Access to native code: the JIT, or an error in a build without it.
 
+use picajit::internals::kernel::{Backend, Unsupported};
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Backend, Unsupported};
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub struct Making<'a> {
 #[cfg(feature = "jit")]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
     use picajit::internals::jit::{Jit, Variant};
-    Ok(Jit::new(Variant::Vec4)?.with_fallback(Arc::new(picajit::tier0::Tier0::default())))
+    Ok(Jit::new(Variant::Vec4)?.with_fallback(Arc::new(picajit::internals::tier0::Tier0::default())))
 }
 
 /// The JIT.
@@ -89,7 +89,7 @@ pub struct Stages {
 #[cfg(feature = "jit")]
 pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, NoBatchCode> {
     use picajit::internals::jit::{Jit, Variant};
-    let config = picajit::kernel::Config { precision: making.precision, ..Default::default() };
+    let config = picajit::internals::kernel::Config { precision: making.precision, ..Default::default() };
     let variant = match making.shape {
         Shape::Vec4 => Variant::Vec4,
         Shape::Batch => Variant::Batch,

@@ -10,7 +10,7 @@ use crate::scan;
 use crate::source::Source;
 use crate::{Status, VerbResult};
 use picajit::container::Kind;
-use picajit::text::{self, inst_to_string};
+use picajit::text;
 use picajit_lint::{Finding, Rule, Severity, lint};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -149,7 +149,7 @@ fn place(loaded: &Loaded, f: &Finding) -> (String, String) {
     };
     match f.pc {
         Some(pc) => {
-            let inst = loaded.program.inst(pc).map(|inst| inst_to_string(&inst)).unwrap_or_default();
+            let inst = loaded.program.inst(pc).map(|inst| inst.to_string()).unwrap_or_default();
             let line = loaded.object_place(pc).map_or(String::new(), |place| format!(" ({place})"));
             (format!("{name}: word {pc}{entry}{line}"), inst)
         }

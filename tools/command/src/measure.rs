@@ -13,18 +13,18 @@
 //! so their size does not matter. Nothing here prints.
 
 use picajit::container::shbin::Dvle;
+use picajit::internals::interp::Interp;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::ir::{Form, Func};
 #[cfg(feature = "jit")]
 use picajit::internals::jit::{Allocator, Jit, Settings, Variant};
-use picajit::interp::Interp;
+use picajit::internals::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
+use picajit::internals::tier0::{self, Tier0};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
-use picajit::tier0::{self, Tier0};
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;

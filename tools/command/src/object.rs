@@ -7,7 +7,6 @@ use crate::display::unified_range;
 use picajit::container::dvoj::{Dvoj, SourceLine};
 use picajit::container::shbin::{Constant, GeometryMode, Label, Opdesc, Shbin, Uniform};
 use picajit::internals::descriptors::OpdescTable;
-use picajit::isa::decode::{decode, opdesc_index};
 use picajit::isa::{Inst, MAX_CODE_WORDS, Pc, Stage};
 use picajit::text::Assembly;
 use std::collections::HashMap;
@@ -189,7 +188,7 @@ impl Descriptors {
         object: &Dvoj,
         code: &mut Vec<u32>,
     ) -> Result<(), ObjectError> {
-        let Some(index) = opdesc_index(word) else {
+        let Some(index) = Inst::opdesc_index(word) else {
             code.push(word);
             return Ok(());
         };
@@ -198,7 +197,7 @@ impl Descriptors {
         let full = || ObjectError::Descriptors { object: name.into(), pc, most: most_descriptors(word) };
         let new = match self {
             Descriptors::Assembler(table) => {
-                let slot = table.place(&decode(word, given.word)).map_err(|_| full())?;
+                let slot = table.place(&Inst::decode(word, given.word)).map_err(|_| full())?;
                 if let Some((a, b)) = slot.swap {
                     code.iter_mut().for_each(|word| exchange(word, a.into(), b.into()));
                 }
@@ -235,7 +234,7 @@ fn with_descriptor(word: u32, index: usize) -> u32 {
 
 /// Exchanges two entries of the table in a word.
 fn exchange(word: &mut u32, a: usize, b: usize) {
-    match opdesc_index(*word).map(usize::from) {
+    match Inst::opdesc_index(*word).map(usize::from) {
         Some(n) if n == a => *word = with_descriptor(*word, b),
         Some(n) if n == b => *word = with_descriptor(*word, a),
         _ => {}
@@ -245,7 +244,7 @@ fn exchange(word: &mut u32, a: usize, b: usize) {
 /// A word of an object at `base` of the program; `None` if its address doesn't fit.
 fn relocated(word: u32, base: usize) -> Option<u32> {
     let is_address =
-        matches!(decode(word, 0), Inst::Call { .. } | Inst::If { .. } | Inst::Loop { .. } | Inst::Jump { .. });
+        matches!(Inst::decode(word, 0), Inst::Call { .. } | Inst::If { .. } | Inst::Loop { .. } | Inst::Jump { .. });
     if !is_address {
         return Some(word);
     }

@@ -32,10 +32,10 @@ pub fn shrunk(case: &Case, engines: &[Engine<'_>]) -> Option<String> {
 pub mod tests {
     use super::*;
     use crate::subject;
-    use picajit::interp::Interp;
+    use picajit::internals::interp::Interp;
+    use picajit::internals::kernel::{Backend, Config, Kernel, Unsupported};
     use picajit::isa::Opcode;
-    use picajit::isa::table::row_of_word;
-    use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+    use picajit::isa::table::Row;
     use picajit::program::{Entry, Program};
     use picajit::state::Unit;
     use std::sync::Arc;
@@ -48,7 +48,7 @@ pub mod tests {
             "wrong"
         }
         fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-            let is_mul = |word: u32| row_of_word(word).is_some_and(|row| row.opcode == Opcode::Mul);
+            let is_mul = |word: u32| Row::of_word(word).is_some_and(|row| row.opcode == Opcode::Mul);
             let wrong =
                 |&word: &u32| if is_mul(word) { word ^ (Opcode::Mul as u32 ^ Opcode::Add as u32) << 26 } else { word };
             let code: Vec<u32> = p.code().iter().map(wrong).collect();

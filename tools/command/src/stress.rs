@@ -7,12 +7,11 @@
 use crate::report::{self, Live};
 use crate::{Status, VerbResult, interrupt};
 use clap::value_parser;
-use picajit::diff::{NamedKernel, Reference};
 use picajit::engine::{Engine, Event, Options, Shader, Tier};
-use picajit::isa::encode::encode;
+use picajit::internals::diff::{NamedKernel, Reference};
+use picajit::internals::kernel::{Config, Kernel, NextKernel};
 use picajit::isa::numeric::Precision;
 use picajit::isa::{Inst, Pc, Stage};
-use picajit::kernel::{Config, Kernel, NextKernel};
 use picajit::layout::{HostEmitter, HostMemory};
 use picajit::program::Program;
 use picajit::state::{Batch, BatchExit, Exit, NoEmitter};
@@ -134,7 +133,7 @@ fn large_program(case: &Case) -> Option<Program> {
     let operations = case.program.insts().filter(|(_, inst)| computes(inst));
     let words: Vec<u32> = operations.map(|(pc, _)| case.program.code()[usize::from(pc)]).collect();
     let call = Inst::Call { test: None, target: case.entry.pc + CALLS as Pc + 1, len: PROCEDURE as u8 };
-    let main = [vec![encode(&call, 0).ok()?; CALLS], vec![encode(&Inst::End, 0).ok()?]].concat();
+    let main = [vec![call.encode(0).ok()?; CALLS], vec![Inst::End.encode(0).ok()?]].concat();
     let before = vec![main[CALLS]; usize::from(case.entry.pc)];
     let procedure = words.iter().cycle().take(PROCEDURE).copied().collect();
     Program::from_words(&[before, main, procedure].concat(), case.program.opdescs()).ok()

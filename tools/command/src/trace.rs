@@ -2,17 +2,16 @@
 //! transfer.
 
 use crate::display;
+use picajit::internals::interp::Step;
 use picajit::internals::literal::format_vec4;
-use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
-use picajit::text::inst_to_string;
 use serde_json::{Value, json};
 
 /// `step` as JSON: what it wrote, and its target if it is a taken transfer. `al` and `place` are as for
 /// [`line`].
 pub fn json(step: &Step<'_>, stage: Stage, al: &mut i32, place: Option<String>) -> Value {
     let unit = step.unit;
-    let mut json = json!({ "pc": step.pc, "inst": inst_to_string(step.inst) });
+    let mut json = json!({ "pc": step.pc, "inst": step.inst.to_string() });
     if let Some((file, _, value)) = step.written() {
         json[name(file)] = display::vec4_json(value.map(display::result));
     }
@@ -59,7 +58,7 @@ pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32, place: Option<String>) 
         Some(next) if next != step.pc.wrapping_add(1) => effects.push(format!("-> {next}")),
         _ => {}
     }
-    let text = format!("    {:>4}  {:<36}  {}", step.pc, inst_to_string(step.inst), effects.join(", "));
+    let text = format!("    {:>4}  {:<36}  {}", step.pc, step.inst.to_string(), effects.join(", "));
     let place = place.map_or(String::new(), |place| format!("  ; {place}"));
     format!("{}{place}", text.trim_end())
 }

@@ -6,7 +6,7 @@
 use super::names::visible;
 use super::trace::{Bounds, trace};
 use super::{Subject, entry, page, values};
-use picajit::kernel::Config;
+use picajit::internals::kernel::Config;
 use picajit::text::{self, AsmError, Assembler, Assembly, Options, Warning};
 use picajit_lint::Rule;
 use serde_json::{Value, json};

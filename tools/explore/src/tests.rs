@@ -5,7 +5,8 @@ use super::trace::{Bounds, SLOTS, Values, states, trace};
 use super::{Subject, entry, graph, page, values, words};
 use picajit::internals::generator;
 use picajit::internals::ir::cfg::{Cfg, Limits};
-use picajit::kernel::Config;
+use picajit::internals::kernel::Config;
+use picajit::isa::Inst;
 use picajit::text::{Assembly, assemble};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ fn page_of(source: &str) -> (Assembly, Value) {
 fn fields_cover_every_bit_of_every_opcode() {
     for opcode in 0..64u32 {
         let word = opcode << 26 | 0x0155_5555;
-        let inst = picajit::isa::decode::decode(word, 0x1234_5678);
+        let inst = Inst::decode(word, 0x1234_5678);
         let shown = words::word(word, &inst, None);
         let mut next = 31i64;
         for field in shown["fields"].as_array().unwrap() {

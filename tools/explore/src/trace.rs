@@ -9,9 +9,9 @@
 use super::graph;
 use picajit::container::shbin::{Dvle, Output};
 use picajit::internals::flow::Scopes;
-use picajit::interp::{Interp, Step};
+use picajit::internals::interp::{Interp, Step};
+use picajit::internals::kernel::Config;
 use picajit::isa::{REGS, Stage};
-use picajit::kernel::Config;
 use picajit::program::Program;
 use picajit::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use serde_json::{Value, json};

@@ -1,10 +1,8 @@
 //! A code word or an operand descriptor -> its bit fields, each with a name and its meaning; an
 //! instruction -> its operands.
 
-use picajit::isa::decode::opdesc_index;
-use picajit::isa::table::{self, Row};
+use picajit::isa::table::Row;
 use picajit::isa::{CmpOp, CondOp, DstFile, DstReg, Index, Inst, Opcode, Src, SrcFile, SrcReg, Swizzle, WriteMask};
-use picajit::text::inst_to_string;
 use serde_json::{Value, json};
 
 /// A word of a listing. `line` is its source line.
@@ -12,8 +10,8 @@ pub fn word(word: u32, inst: &Inst, line: Option<u32>) -> Value {
     let (dst, sources) = operands(inst);
     json!({
         "word": word,
-        "descriptor": opdesc_index(word),
-        "text": inst_to_string(inst),
+        "descriptor": Inst::opdesc_index(word),
+        "text": inst.to_string(),
         "line": line,
         "fields": fields(word),
         "dst": dst,
@@ -74,7 +72,7 @@ fn index_name(index: Index) -> &'static str {
 
 /// The fields of a word from bit 31 down: first bit, last bit, name, meaning. They cover all bits.
 fn fields(word: u32) -> Vec<Value> {
-    let Some(row) = table::row_of_word(word) else {
+    let Some(row) = Row::of_word(word) else {
         let rest = format!("{:#x}", word & 0x03FF_FFFF);
         return vec![json!([31, 26, "opcode", "undefined"]), json!([25, 0, "unknown", rest])];
     };

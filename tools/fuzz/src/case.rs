@@ -3,10 +3,10 @@
 //! A plain value that any code may change; it does not record how it was made. It does not name
 //! engines.
 
-use picajit::diff::Work;
-use picajit::interp::{Interp, InterpKernel, Step};
+use picajit::internals::diff::Work;
+use picajit::internals::interp::{Interp, InterpKernel, Step};
+use picajit::internals::kernel::{Config, Kernel, copy_registers};
 use picajit::isa::numeric::same;
-use picajit::kernel::{Config, Kernel, copy_registers};
 use picajit::program::{Entry, Program};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::sync::Arc;

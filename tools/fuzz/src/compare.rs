@@ -1,11 +1,11 @@
 //! [`Case`] x engines -> [`Agreement`], or the first [`Divergence`] from the interpreter.
 //!
-//! [`picajit::diff`] compares two kernels. This file adds engines that reject a program, which is
+//! [`picajit::internals::diff`] compares two kernels. This file adds engines that reject a program, which is
 //! counted and no divergence, and engines that panic, which is one.
 
 use super::case::Case;
-use picajit::diff::{Difference, NamedKernel, Reference};
-use picajit::kernel::{Backend, KernelStats, Unsupported};
+use picajit::internals::diff::{Difference, NamedKernel, Reference};
+use picajit::internals::kernel::{Backend, KernelStats, Unsupported};
 use picajit::state::Exit;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

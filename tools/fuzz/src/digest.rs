@@ -8,8 +8,8 @@ use super::blocks;
 use super::case::Case;
 use super::compare::Engine;
 use super::sweep::Plan;
-use picajit::diff::UNTOUCHED;
-use picajit::kernel::{Kernel, copy_registers};
+use picajit::internals::diff::UNTOUCHED;
+use picajit::internals::kernel::{Kernel, copy_registers};
 use picajit::state::{Batch, Emitter, Exit, Registers, Unit};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
@@ -141,7 +141,7 @@ pub fn digests<B>(plan: &Plan, engine: Engine<'_>, take: &mut dyn FnMut(&str) ->
 mod tests {
     use super::super::case_from_seed;
     use super::*;
-    use picajit::interp::Interp;
+    use picajit::internals::interp::Interp;
     use picajit::isa::numeric::Precision;
 
     /// `all`, or `few` under Miri, which is about a thousand times slower.

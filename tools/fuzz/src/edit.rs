@@ -3,11 +3,9 @@
 //! Invariant: an edit never makes a program longer, and a target that pointed at a remaining word
 //! still points at it. The caller checks whether the edited program still shows the divergence.
 
-use picajit::isa::decode::{decode, opdesc_index};
-use picajit::isa::encode::{encode, opdesc};
-use picajit::isa::table::{self, Format};
+use picajit::isa::table::Format;
 use picajit::isa::{
-    Cond, CondOp, DstReg, Index, Inst, OPDESCS, Pc, Setemit, Src, SrcFile, SrcReg, Swizzle, Test, WriteMask,
+    Cond, CondOp, DstReg, Index, Inst, OPDESCS, Opcode, Pc, Setemit, Src, SrcFile, SrcReg, Swizzle, Test, WriteMask,
 };
 use picajit::program::Program;
 use std::ops::Range;
@@ -38,7 +36,7 @@ pub(super) fn delete(program: &Program, entry: Pc, range: Range<usize>) -> (Prog
     let code: Vec<u32> = kept
         .map(|(&word, (_, inst))| {
             let again = retarget(inst, moved);
-            if again == inst { word } else { encode(&again, 0).unwrap_or(word) }
+            if again == inst { word } else { again.encode(0).unwrap_or(word) }
         })
         .collect();
     let shorter = Program::from_words(&code, program.opdescs()).expect("it got no longer");
@@ -68,7 +66,7 @@ fn retarget(inst: Inst, moved: impl Fn(Pc) -> Pc) -> Inst {
 /// one, or the instruction has no encoding.
 pub(super) fn replace(program: &Program, pc: usize, inst: &Inst) -> Option<Program> {
     let mut opdescs = program.opdescs().to_vec();
-    let index = match opdesc(inst) {
+    let index = match inst.opdesc() {
         None => 0,
         Some(wanted) => {
             let limit = if is_mad(inst) { 32 } else { OPDESCS };
@@ -83,12 +81,12 @@ pub(super) fn replace(program: &Program, pc: usize, inst: &Inst) -> Option<Progr
         }
     };
     let mut code = program.code().to_vec();
-    *code.get_mut(pc)? = encode(inst, index as u8).ok()?;
+    *code.get_mut(pc)? = inst.encode(index as u8).ok()?;
     Program::from_words(&code, &opdescs).ok()
 }
 
 fn is_mad(inst: &Inst) -> bool {
-    let row = picajit::isa::encode::opcode(inst).map(table::row);
+    let row = inst.opcode().map(Opcode::row);
     row.is_some_and(|row| matches!(row.format, Format::F5 | Format::F5i))
 }
 
@@ -100,12 +98,12 @@ pub(super) fn compact(program: &Program, plain: bool) -> Option<Program> {
     let mut code = program.code().to_vec();
     for mads in [true, false] {
         for word in &mut code {
-            let Some(index) = opdesc_index(*word) else { continue };
-            let inst = decode(*word, program.opdesc(index));
+            let Some(index) = Inst::opdesc_index(*word) else { continue };
+            let inst = Inst::decode(*word, program.opdesc(index));
             if is_mad(&inst) != mads {
                 continue;
             }
-            let wanted = if plain { opdesc(&inst)? } else { program.opdesc(index) };
+            let wanted = if plain { inst.opdesc()? } else { program.opdesc(index) };
             let at = opdescs.iter().position(|&d| d == wanted).unwrap_or_else(|| {
                 opdescs.push(wanted);
                 opdescs.len() - 1
@@ -114,13 +112,13 @@ pub(super) fn compact(program: &Program, plain: bool) -> Option<Program> {
             if at > field {
                 return None;
             }
-            *word = if plain { encode(&inst, at as u8).ok()? } else { *word & !(field as u32) | at as u32 };
+            *word = if plain { inst.encode(at as u8).ok()? } else { *word & !(field as u32) | at as u32 };
         }
     }
     if plain {
         for word in &mut code {
-            if opdesc_index(*word).is_none() {
-                *word = encode(&decode(*word, 0), 0).ok()?;
+            if Inst::opdesc_index(*word).is_none() {
+                *word = Inst::decode(*word, 0).encode(0).ok()?;
             }
         }
     }
@@ -207,7 +205,7 @@ mod tests {
     }
 
     fn text(program: &Program) -> Vec<String> {
-        program.insts().map(|(_, inst)| picajit::text::inst_to_string(&inst)).collect()
+        program.insts().map(|(_, inst)| inst.to_string()).collect()
     }
 
     #[test]
@@ -245,7 +243,7 @@ mod tests {
             let after = compact(&before, plain).expect("few");
             assert_eq!(text(&after), text(&before));
             assert_eq!(after.opdescs().len(), if plain { 2 } else { 3 });
-            assert!(opdesc_index(after.code()[1]) == Some(0), "MAD comes first");
+            assert!(Inst::opdesc_index(after.code()[1]) == Some(0), "MAD comes first");
         }
     }
 

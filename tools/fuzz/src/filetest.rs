@@ -9,14 +9,14 @@ use super::case::Case;
 use super::compare::{Divergence, Engine, Misbehaviour, REFERENCE};
 use super::explain::{Blame, Explanation, explain};
 use picajit::container::shbin::{Dvle, Opdesc, Shbin};
-use picajit::diff::Difference;
+use picajit::internals::diff::Difference;
+use picajit::internals::kernel::{Kernel, copy_registers, default_fuel};
 use picajit::internals::literal::format_vec4;
 use picajit::isa::Stage;
 use picajit::isa::numeric::{Precision, same};
-use picajit::kernel::{Kernel, copy_registers, default_fuel};
 use picajit::program::{Entry, Program};
 use picajit::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
-use picajit::text::{assemble, disassemble, inst_to_string};
+use picajit::text::{assemble, disassemble};
 use std::fmt::Write;
 
 /// Columns of a line of values.
@@ -71,7 +71,7 @@ fn comment(text: &mut String, words: &str) {
 
 fn blamed(text: &mut String, blame: &Blame, divergence: &Divergence) {
     let Blame { pc, inst, step, agreed, difference, units: [want, got] } = blame;
-    let inst = inst_to_string(inst);
+    let inst = inst.to_string();
     let first = "First instruction whose result differs:";
     comment(
         text,

@@ -12,14 +12,13 @@ use super::case::Case;
 use super::choice::Choices;
 use super::registers;
 use picajit::internals::ir::cfg::Explored;
-use picajit::isa::encode::encode;
+use picajit::internals::kernel::Config;
 use picajit::isa::numeric::Precision;
-use picajit::isa::table::{self, ROWS, Row};
+use picajit::isa::table::{ROWS, Row};
 use picajit::isa::{
     Alu, CmpOp, Cond, CondOp, DstReg, Index, Inst, MAX_CODE_WORDS, Opcode, Pc, Setemit, Src, SrcReg, Stage, Swizzle,
     Test, WriteMask,
 };
-use picajit::kernel::Config;
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
 
@@ -268,7 +267,7 @@ impl Writer<'_, '_> {
         } else {
             self.choices.below(known as u32) as usize
         };
-        encode(inst, index as u8).expect("generated operands fit their fields")
+        inst.encode(index as u8).expect("generated operands fit their fields")
     }
 
     pub(super) fn opdesc(&mut self) -> u32 {
@@ -297,7 +296,7 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn operation(&mut self, op: Opcode) -> Inst {
-        let row = table::row(op);
+        let row = op.row();
         let mut src = [Alu::NO_SRC; 3];
         for (n, s) in src[..row.sources()].iter_mut().enumerate() {
             *s = self.source(row.wide_source() == Some(n));

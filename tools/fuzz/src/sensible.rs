@@ -7,8 +7,6 @@
 
 use super::generate::{FEW, Writer};
 use super::speculation::SCRATCH;
-use picajit::isa::encode::encode;
-use picajit::isa::table;
 use picajit::isa::{Alu, CmpOp, Cond, CondOp, DstReg, Inst, Opcode, Pc, Src, SrcReg, Stage, Test, WriteMask};
 
 /// The temporary that backward jumps count down.
@@ -122,7 +120,7 @@ impl Writer<'_, '_> {
             let op = self.choices.pick(&[Opcode::Mov, Opcode::Mul, Opcode::Add, Opcode::Dp4]);
             let n = self.choices.below(16) as u8;
             let first = if self.choices.percent(50) { SrcReg::input(n) } else { SrcReg::uniform(n) };
-            let second = if table::row(op).sources() == 2 {
+            let second = if op.row().sources() == 2 {
                 Src::plain(SrcReg::input(self.choices.below(16) as u8))
             } else {
                 Alu::NO_SRC
@@ -162,7 +160,7 @@ impl Writer<'_, '_> {
             let inst = Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src });
             let index = self.opdescs.len() as u8;
             self.opdescs.push(opdesc | 8 >> lane);
-            self.code.push(encode(&inst, index).expect("generated operands fit their fields"));
+            self.code.push(inst.encode(index).expect("generated operands fit their fields"));
         }
     }
 
@@ -177,7 +175,7 @@ impl Writer<'_, '_> {
         let opdesc = self.opdesc() & !u32::from(WriteMask::ALL.bits()) | u32::from(mask);
         let index = self.opdescs.len() as u8;
         self.opdescs.push(opdesc);
-        self.code.push(encode(&inst, index).expect("generated operands fit their fields"));
+        self.code.push(inst.encode(index).expect("generated operands fit their fields"));
     }
 
     /// More scopes inside each other than a ring holds, with ends of their own or with shared ones.

@@ -8,8 +8,8 @@
 use super::case::Case;
 use super::compare::{Divergence, Engine, REFERENCE, compare};
 use super::edit;
+use picajit::internals::kernel::default_fuel;
 use picajit::isa::Stage;
-use picajit::kernel::default_fuel;
 use picajit::program::{Entry, Program};
 use picajit::state::{EmitState, Exit, Vec4};
 use std::sync::Arc;
@@ -260,8 +260,8 @@ impl Shrinker<'_> {
         // Where all runs end by themselves, more fuel changes nothing on the interpreter.
         let work = self.case().work();
         let interp = self.case().interp();
-        let side = picajit::diff::NamedKernel { name: REFERENCE, kernel: &interp };
-        let ends = picajit::diff::Reference::run(side, &work).exits().all(|exit| exit != Exit::Fuel);
+        let side = picajit::internals::diff::NamedKernel { name: REFERENCE, kernel: &interp };
+        let ends = picajit::internals::diff::Reference::run(side, &work).exits().all(|exit| exit != Exit::Fuel);
         let default = default_fuel(self.case().entry.stage);
         if ends && fuel != default {
             self.attempt(|case| case.config.fuel = default);

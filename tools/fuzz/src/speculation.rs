@@ -5,7 +5,6 @@
 //! branch, in a loop, at the end. Random operands hardly ever reach one guard and no other.
 
 use super::generate::{FEW, Writer};
-use picajit::isa::encode::encode;
 use picajit::isa::{Alu, CmpOp, DstReg, Inst, Opcode, Src, SrcReg, Swizzle, WriteMask};
 
 /// The temporary that is zero in some vertices.
@@ -43,7 +42,7 @@ impl Writer<'_, '_> {
     }
 
     fn plain_inst(&mut self, inst: &Inst) {
-        self.code.push(encode(inst, 0).expect("plain operands fit their fields"));
+        self.code.push(inst.encode(0).expect("plain operands fit their fields"));
     }
 
     /// A product that is 0 * infinity in some vertices, and an instruction that swallows NaN.

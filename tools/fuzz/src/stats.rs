@@ -6,12 +6,11 @@
 use super::case::Case;
 use super::compare::{Agreement, Engine};
 use picajit::internals::flow::Scopes;
+use picajit::internals::interp::Step;
 use picajit::internals::ir::cfg::{Cfg, Limits};
-use picajit::interp::Step;
-use picajit::isa::encode::opcode;
+use picajit::internals::kernel::Kernel;
 use picajit::isa::table::{ROWS, Row};
 use picajit::isa::{Index, Inst, Opcode, Pc, Src, Stage};
-use picajit::kernel::Kernel;
 use picajit::program::Program;
 use picajit::state::{Exit, NoEmitter, Unit};
 use std::collections::BTreeMap;
@@ -130,7 +129,7 @@ impl Stats {
         self.programs += 1;
         let mut watch = Watch::new(case);
         case.trace(&mut |step| {
-            match opcode(step.inst).and_then(row_number) {
+            match step.inst.opcode().and_then(row_number) {
                 Some(row) => self.opcodes[row] += 1,
                 None => self.undefined += 1,
             }

@@ -8,8 +8,8 @@ use super::{EntryPoint, Subject};
 use picajit::internals::analysis::MOST_BLOCKS;
 use picajit::internals::analysis::paths::{Iterations, Paths, executions};
 use picajit::internals::ir::cfg::{Explored, Limits};
+use picajit::internals::kernel::Unsupported;
 use picajit::isa::Pc;
-use picajit::kernel::Unsupported;
 use std::collections::BTreeMap;
 
 /// What is documented of the hardware's timing, for output beside the figures.

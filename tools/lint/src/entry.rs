@@ -10,8 +10,8 @@ use picajit::internals::ir::Func;
 use picajit::internals::ir::analysis::carried::{OUTPUTS, shown_at_start};
 use picajit::internals::ir::cfg::{Explored, Limits};
 use picajit::internals::ir::register_set::RegisterSet;
+use picajit::internals::kernel::Unsupported;
 use picajit::isa::{Inst, Pc, Stage};
-use picajit::kernel::Unsupported;
 use picajit::program::{Entry, Program};
 use std::collections::{BTreeSet, HashMap};
 

@@ -4,8 +4,8 @@
 //! word counts as reachable.
 
 use picajit::internals::ir::cfg::{Cfg, Limits};
+use picajit::internals::kernel::Unsupported;
 use picajit::isa::{DstFile, Inst, Pc, Src, SrcFile, Test};
-use picajit::kernel::Unsupported;
 use picajit::program::{Entry, Program};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

@@ -3,8 +3,7 @@
 
 use super::entry::EntryFacts;
 use super::{Findings, Rule, Subject};
-use picajit::isa::decode::opdesc_index;
-use picajit::isa::table::{self, Format};
+use picajit::isa::table::{Format, Row};
 use picajit::isa::{Inst, Opcode, Pc, SrcFile, Stage, WriteMask};
 use std::collections::BTreeSet;
 
@@ -43,7 +42,7 @@ pub(super) fn check(subject: &Subject<'_>, facts: &[EntryFacts<'_>], found: &mut
 }
 
 fn of_word(pc: Pc, word: u32, descriptors: usize, found: &mut Findings) {
-    match table::row_of_word(word) {
+    match Row::of_word(word) {
         None => {
             let message = format!("0x{word:08X} has an opcode that no document defines");
             found.add(Rule::UndefinedOpcode, None, Some(pc), message);
@@ -54,7 +53,7 @@ fn of_word(pc: Pc, word: u32, descriptors: usize, found: &mut Findings) {
         }
         Some(_) => {}
     }
-    if let Some(index) = opdesc_index(word)
+    if let Some(index) = Inst::opdesc_index(word)
         && usize::from(index) >= descriptors
     {
         let message = format!("descriptor {index} is used, but there are {descriptors}");

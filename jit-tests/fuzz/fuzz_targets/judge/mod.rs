@@ -3,10 +3,10 @@
 
 use libfuzzer_sys::Corpus;
 use picajit_fuzz::{Case, Engine, compare, filetest, report, shrink};
-use picajit::interp::Interp;
+use picajit::internals::interp::Interp;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::jit::{Interleave, Jit, Settings, Variant};
-use picajit::kernel::Backend;
+use picajit::internals::kernel::Backend;
 use std::sync::{Arc, OnceLock};
 
 /// Vertices of a case: enough for a whole batch, for three and a tail, and for one.

@@ -7,9 +7,9 @@
 //! at least. This file must not depend
 //! on how frames are drawn.
 
-use picajit::gpu::registers::{FIXEDATTRIB_DATA0, FIXEDATTRIB_DATA2, NUMVERTICES};
 use picajit::gpu::{Commands, Draw, Effect, Gpu, State, Write};
 use picajit::internals::recording::{Recording, RecordingError};
+use picajit::internals::registers::{FIXEDATTRIB_DATA0, FIXEDATTRIB_DATA2, NUMVERTICES};
 use std::fmt;
 use std::ops::Range;
 

@@ -5,8 +5,7 @@ use super::manual;
 use super::registers::{constant, contents, kind, name, operand_text, operand_value};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
 use picajit::internals::source::{Place, Symbol, SymbolKind, split_line};
-use picajit::isa::decode::{decode, opdesc_index};
-use picajit::text::inst_to_string;
+use picajit::isa::Inst;
 use picajit_lint::Subject;
 use picajit_lint::cost::{Cost, TIMING};
 use std::ops::Range;
@@ -56,9 +55,9 @@ fn words(document: &Document, line: u32) -> Vec<String> {
     let mut out = Vec::new();
     for address in addresses.take(SHOWN_WORDS) {
         let word = shbin.code[address];
-        let index = opdesc_index(word);
+        let index = Inst::opdesc_index(word);
         let descriptor = index.and_then(|n| shbin.opdescs.get(usize::from(n))).map_or(0, |d| d.word);
-        let read = inst_to_string(&decode(word, descriptor));
+        let read = Inst::decode(word, descriptor).to_string();
         let descriptor = index.map(|n| format!(", descriptor {n}: `{descriptor:08X}`")).unwrap_or_default();
         out.push(format!("Word {address}: `{word:08X}`{descriptor}\n\n`{read}`"));
     }
