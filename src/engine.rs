@@ -27,7 +27,7 @@ use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload, graph};
 use crate::executable::ExecutableMemory;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
-use crate::kernel::cancel::CancelFlag;
+pub(crate) use crate::kernel::cancel::CancelFlag;
 use crate::kernel::default_fuel;
 pub(crate) use crate::kernel::most_words;
 pub use crate::kernel::{Config, KernelStats, Unsupported};
@@ -414,6 +414,11 @@ impl Engine {
     /// Whether [`Engine::cancel`] was called, and [`Engine::resume`] not since then.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_set()
+    }
+
+    /// The flag that [`Engine::cancel`] sets.
+    pub(crate) fn cancel_flag(&self) -> &CancelFlag {
+        &self.cancel
     }
 
     /// Empties the cache. Shaders that the host holds stay usable. If the system has refused

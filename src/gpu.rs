@@ -121,7 +121,7 @@ pub use state::{FixedAttributes, State};
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 pub use vertex_format::VertexFormat;
 
-use crate::engine::Engine;
+use crate::engine::{CancelFlag, Engine};
 use crate::isa::REGS;
 use crate::semantics::Semantics;
 use crate::state::{Uniforms, Vec4};
@@ -197,17 +197,16 @@ impl Sink for Vec<[Semantics; 3]> {
 }
 
 /// What the host must do after a register write.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "few writes complete a vertex, and the host consumes it at once")]
 pub enum Effect {
     /// Nothing for the shader side.
     None,
     /// Draw vertices.
     Draw(Draw),
-    /// Immediate mode completed a vertex: pass it to [`Gpu::draw_immediate`] before the next write
-    /// that is not to `FIXEDATTRIB_DATA`.
-    Vertex(Attributes),
+    /// Immediate mode completed a vertex, [`Gpu::immediate_vertex`]: pass it to [`Gpu::draw_immediate`]
+    /// before the next write that is not to `FIXEDATTRIB_DATA`.
+    Vertex,
 }
 
 /// A draw that a game requests, for [`Gpu::draw`].
@@ -249,7 +248,10 @@ pub trait Host: Sink {
 #[repr(C)]
 pub struct Gpu {
     engine: Arc<Engine>,
+    /// The engine's: without it, a draw would read the engine, too.
+    cancel: CancelFlag,
     budget: Budget,
+    diagnostics: Diagnostics,
     vertex: ProgramCache,
     /// The run that `state.vertex` lacks.
     deferred: DeferredRun,
@@ -259,7 +261,6 @@ pub struct Gpu {
     state: State,
     geometry: ProgramCache,
     upload_stats: UploadStats,
-    diagnostics: Diagnostics,
 }
 
 impl Default for Gpu {
@@ -271,11 +272,24 @@ impl Default for Gpu {
 impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
-        let (engine, state, deferred) = (self.engine.clone(), self.state.clone(), self.deferred.clone());
+        let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
+        let (state, deferred) = (self.state.clone(), self.deferred.clone());
         let (configuration, buffers) = Default::default();
         let (upload_stats, budget) = (self.upload_stats, Budget::new(self.budget.limits));
         let diagnostics = self.diagnostics;
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, diagnostics }
+        Gpu {
+            engine,
+            cancel,
+            budget,
+            vertex,
+            deferred,
+            buffers,
+            configuration,
+            state,
+            geometry,
+            upload_stats,
+            diagnostics,
+        }
     }
 }
 
@@ -289,9 +303,22 @@ impl Gpu {
     /// rounded to that format.
     pub fn with_state(engine: Arc<Engine>, mut state: State) -> Gpu {
         state.set_precision(engine.precision());
+        let cancel = engine.cancel_flag().clone();
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
         let (upload_stats, configuration, buffers, deferred, budget, diagnostics) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, diagnostics }
+        Gpu {
+            engine,
+            cancel,
+            budget,
+            vertex,
+            deferred,
+            buffers,
+            configuration,
+            state,
+            geometry,
+            upload_stats,
+            diagnostics,
+        }
     }
 
     /// The engine that compiles and runs shaders.
@@ -346,6 +373,13 @@ impl Gpu {
         self.state.fixed.defaults.get(n).copied().unwrap_or_default()
     }
 
+    /// The vertex that the last write completed ([`Effect::Vertex`]): attributes of immediate mode, then
+    /// default attributes.
+    #[inline]
+    pub fn immediate_vertex(&self) -> &Attributes {
+        &self.state.fixed.vertex
+    }
+
     /// Reads register `id`. Index, data and end registers of uploads are 0. Entry points return
     /// only their existing bits (both measured: GBATEK). All other registers are as written.
     pub fn read(&self, id: u16) -> u32 {
@@ -362,6 +396,7 @@ impl Gpu {
         match Kind::of(id) {
             kind if kind.only_stores() => self.store(id, value, mask),
             Kind::FloatData if mask == 0xF => self.write_float(id, value),
+            Kind::FixedData if mask == 0xF => return self.write_fixed(id, value),
             kind if kind.acts_on_change() && self.state.registers.has(id, value, mask) => {}
             _ => return self.write_with_effect(id, value, mask),
         }
@@ -403,11 +438,7 @@ impl Gpu {
             Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
             Kind::DrawElements => return Effect::Draw(Draw::Elements),
             Kind::FixedIndex => self.begin_fixed(value, mask),
-            Kind::FixedData => {
-                if self.state.fixed.words.push(value, 2) {
-                    return self.complete_fixed(value);
-                }
-            }
+            Kind::FixedData => return self.push_fixed(value),
             kind => self.write_unit(kind, id, value, mask, new),
         }
         Effect::None
@@ -478,6 +509,21 @@ impl Gpu {
         }
     }
 
+    /// Writes a whole word of an attribute: in immediate mode most writes do.
+    #[inline]
+    fn write_fixed(&mut self, id: u16, word: u32) -> Effect {
+        self.store(id, word, 0xF);
+        self.push_fixed(word)
+    }
+
+    #[inline]
+    fn push_fixed(&mut self, word: u32) -> Effect {
+        match self.state.fixed.words.push(word, 2) {
+            true => self.complete_fixed(word),
+            false => Effect::None,
+        }
+    }
+
     fn begin_fixed(&mut self, value: u32, mask: u8) {
         let fixed = &mut self.state.fixed;
         fixed.index = (merge(u32::from(fixed.index), value, mask) & 0xF) as u8;
@@ -510,9 +556,8 @@ impl Gpu {
             return Effect::None;
         }
         fixed.count = 0;
-        let mut vertex = fixed.defaults;
-        vertex[..attributes].copy_from_slice(&fixed.vertex[..attributes]);
-        Effect::Vertex(vertex)
+        fixed.vertex[attributes..].copy_from_slice(&fixed.defaults[attributes..]);
+        Effect::Vertex
     }
 
     /// Writes registers of a command list until one has an [`Effect`], and returns that;
@@ -555,11 +600,11 @@ impl Gpu {
             match self.write_all(&mut list, |gpu, write| host.wrote(gpu, write)) {
                 Effect::None => break,
                 Effect::Draw(draw) => host.draw(self, draw),
-                Effect::Vertex(vertex) => {
-                    vertices.push(vertex);
+                Effect::Vertex => {
+                    vertices.extend_from_slice(std::slice::from_ref(self.immediate_vertex()));
                     let mut words = std::iter::from_fn(|| list.next_if(|id| Kind::of(id) == Kind::FixedData));
-                    while let Effect::Vertex(vertex) = self.write_all(&mut words, |gpu, write| host.wrote(gpu, write)) {
-                        vertices.push(vertex);
+                    while self.write_all(&mut words, |gpu, write| host.wrote(gpu, write)) == Effect::Vertex {
+                        vertices.extend_from_slice(std::slice::from_ref(self.immediate_vertex()));
                     }
                     self.draw_immediate(&vertices, host);
                     vertices.clear();
@@ -571,7 +616,7 @@ impl Gpu {
 
     /// Why the list ends before its last word.
     fn list_exit(&self) -> Option<ListExit> {
-        if self.engine.is_cancelled() {
+        if self.cancel.is_set() {
             return Some(ListExit::Cancelled);
         }
         self.budget.is_exceeded().then_some(ListExit::VertexLimit)

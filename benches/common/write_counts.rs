@@ -71,7 +71,7 @@ const KINDS: [Kind; 11] = [
     },
     Kind {
         name: "a word of a default",
-        limits: [99.0, 143.0],
+        limits: [50.0, 92.0],
         before: &[(reg::FIXEDATTRIB_INDEX, 0)],
         id: reg::FIXEDATTRIB_DATA0,
         mask: 15,
@@ -158,8 +158,8 @@ fn write_each(gpu: &mut Gpu, list: &[u32]) {
             gpu.draw_immediate(&vertices, &mut NoDraws);
             vertices.clear();
         }
-        if let Effect::Vertex(vertex) = gpu.write(id, value, mask) {
-            vertices.push(vertex);
+        if gpu.write(id, value, mask) == Effect::Vertex {
+            vertices.push(*gpu.immediate_vertex());
         }
     }
 }

@@ -200,25 +200,30 @@ unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask:
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         check_pointer(vertex, 1, "vertex")?;
+        let effect = gpu.get().write(id, value, mask);
         // SAFETY: not null and aligned; the header requires room for sixteen vectors.
-        Ok(unsafe { effect(gpu.get().write(id, value, mask), vertex) })
+        Ok(unsafe { give(gpu.get(), effect, vertex) })
     })
 }
 
-/// An effect for the host. The attributes of a vertex go to `vertex`.
+/// The effect of a write, for the host. The attributes of a vertex go to `vertex`.
 ///
 /// # Safety
 /// `vertex` is writable.
-unsafe fn effect(effect: Effect, vertex: *mut Registers) -> i32 {
+unsafe fn give(gpu: &Gpu, effect: Effect, vertex: *mut Registers) -> i32 {
+    if effect == Effect::Vertex {
+        // SAFETY: the caller guarantees it.
+        unsafe { vertex.write(*gpu.immediate_vertex()) };
+    }
+    number(effect)
+}
+
+fn number(effect: Effect) -> i32 {
     match effect {
         Effect::None => PJ_EFFECT_NONE,
         Effect::Draw(Draw::Arrays) => PJ_EFFECT_DRAW_ARRAYS,
         Effect::Draw(Draw::Elements) => PJ_EFFECT_DRAW_ELEMENTS,
-        Effect::Vertex(attributes) => {
-            // SAFETY: the caller guarantees it.
-            unsafe { vertex.write(attributes) };
-            PJ_EFFECT_VERTEX
-        }
+        Effect::Vertex => PJ_EFFECT_VERTEX,
     }
 }
 
@@ -240,12 +245,12 @@ pub unsafe extern "C" fn pj_gpu_write_list(
         // SAFETY: not null and aligned; the header requires that it can be read and written.
         let PjListPosition { command, values } = unsafe { position.read() };
         let mut commands = Commands::at(list, (command, values));
-        let stopped = gpu.get().write_list(&mut commands);
+        let effect = gpu.get().write_list(&mut commands);
         let (command, values) = commands.position();
         // SAFETY: as above; the header requires room for sixteen vectors.
         unsafe {
             position.write(PjListPosition { command, values });
-            Ok(effect(stopped, vertex))
+            Ok(give(gpu.get(), effect, vertex))
         }
     })
 }
@@ -441,7 +446,7 @@ impl Host for HostCallbacks<'_> {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
         let (draws, user, handle) = (self.draw, self.triangles.user, self.handle);
         // SAFETY: the host's function gets the host's pointer; calls in it have access to the GPU.
-        self.owner.lend(gpu, || unsafe { draws(user, handle, effect(Effect::Draw(draw), null_mut())) });
+        self.owner.lend(gpu, || unsafe { draws(user, handle, number(Effect::Draw(draw))) });
     }
 
     fn wrote(&mut self, gpu: &Gpu, Write { id, value, mask }: Write) {

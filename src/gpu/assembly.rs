@@ -40,13 +40,14 @@ impl Topology {
 
 /// The vertices of an incomplete primitive.
 #[derive(Clone, Debug)]
+#[repr(C)] // what most draws read comes first
 pub struct Assembly {
-    /// The vertices that the next one may form a triangle with.
-    pub vertices: [Semantics; 2],
-    /// Number of these vertices.
+    /// Number of vertices in `vertices`.
     pub count: u8,
     /// Index of the vertex that the next vertex of a strip replaces (only bit 0 counts).
     pub oldest: u8,
+    /// The vertices that the next one may form a triangle with.
+    pub vertices: [Semantics; 2],
 }
 
 impl Default for Assembly {

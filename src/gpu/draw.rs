@@ -17,7 +17,7 @@ use super::limits::{self, Budget};
 use super::report::Report;
 use super::upload::ShaderState;
 use super::{Gpu, Sink, State};
-use crate::engine::{Engine, Shader};
+use crate::engine::{CancelFlag, Shader};
 use crate::isa::Stage;
 use crate::semantics::Semantics;
 use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, Vertices, VerticesMut};
@@ -47,7 +47,7 @@ pub(super) struct ActiveDraw<'a> {
     pub(super) state: &'a mut State,
     pub(super) buffers: &'a mut Buffers,
     sink: &'a mut dyn Sink,
-    pub(super) engine: &'a Engine,
+    pub(super) cancel: &'a CancelFlag,
     pub(super) configuration: &'a DrawConfiguration,
     pub(super) shader: &'a Shader,
     /// The program of the geometry unit, if that is in use.
@@ -76,7 +76,8 @@ pub(super) struct ActiveDraw<'a> {
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, .. } = gpu;
+        let Gpu { engine, cancel, state, vertex, geometry, upload_stats, configuration, buffers, .. } = gpu;
+        let (deferred, budget) = (&mut gpu.deferred, &mut gpu.budget);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
@@ -90,7 +91,7 @@ impl<'a> ActiveDraw<'a> {
             state,
             buffers,
             sink,
-            engine,
+            cancel,
             configuration,
             shader,
             geometry,
@@ -170,7 +171,7 @@ impl<'a> ActiveDraw<'a> {
     #[inline]
     pub(super) fn add(&mut self, fill: impl FnOnce(&mut [Vec4])) -> Option<usize> {
         if self.runs == Runs::Singly {
-            if self.report.ends_now(self.engine) {
+            if self.report.ends_now(self.cancel) {
                 return None;
             }
             if self.rows == STREAM_ROWS {
@@ -230,7 +231,7 @@ impl<'a> ActiveDraw<'a> {
     /// Runs the first `n` inputs: together, or in order if one of them has no END. Returns how many
     /// have outputs; fewer if the draw ends.
     pub(super) fn run_inputs(&mut self, n: usize) -> usize {
-        if self.report.ends_now(self.engine) {
+        if self.report.ends_now(self.cancel) {
             return 0;
         }
         let ran = self.run_in_order(n);
@@ -298,7 +299,7 @@ impl<'a> ActiveDraw<'a> {
         self.buffers.ids.push((self.carried + row) as u32);
         if self.buffers.ids.len() == SENT {
             self.run_pending();
-            match self.report.ends_now(self.engine) {
+            match self.report.ends_now(self.cancel) {
                 true => self.buffers.ids.clear(),
                 false => self.send(),
             }
@@ -356,8 +357,8 @@ impl<'a> ActiveDraw<'a> {
     fn geometry_context(&mut self) -> Option<(&Geometry, GeometryContext<'_>, &mut Buffers)> {
         let State { registers, geometry: memory, geometry_input: input, assembly, .. } = &mut *self.state;
         let (shader, unit) = (self.geometry?, self.configuration.geometry.as_ref()?);
-        let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
-        let context = GeometryContext { engine, shader, registers, memory, input, assembly, report, sink };
+        let (cancel, report, sink) = (self.cancel, &mut self.report, &mut *self.sink);
+        let context = GeometryContext { cancel, shader, registers, memory, input, assembly, report, sink };
         Some((unit, context, self.buffers))
     }
 

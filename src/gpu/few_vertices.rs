@@ -18,7 +18,7 @@ use super::limits::Budget;
 use super::report::Report;
 use super::upload::ShaderState;
 use super::{Gpu, Sink, State};
-use crate::engine::{Engine, Shader};
+use crate::engine::{CancelFlag, Shader};
 use crate::isa::Stage;
 use crate::state::{Batch, Exit, Registers, Vertices, VerticesMut};
 
@@ -29,7 +29,7 @@ pub(super) const SMALL_BATCH: usize = 64;
 
 /// A draw of at most [`SMALL_BATCH`] vertices.
 pub(super) struct FewVertices<'a> {
-    engine: &'a Engine,
+    cancel: &'a CancelFlag,
     pub(super) state: &'a mut State,
     pub(super) configuration: &'a DrawConfiguration,
     pub(super) shader: &'a Shader,
@@ -51,7 +51,8 @@ pub(super) struct FewVertices<'a> {
 impl<'a> FewVertices<'a> {
     #[inline(always)]
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink, report: &'a mut Report) -> FewVertices<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, .. } = gpu;
+        let Gpu { engine, cancel, state, vertex, geometry, upload_stats, configuration, buffers, .. } = gpu;
+        let (deferred, budget) = (&mut gpu.deferred, &mut gpu.budget);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
@@ -61,7 +62,7 @@ impl<'a> FewVertices<'a> {
             .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
         let (assembler, carried, rows) = Default::default();
         FewVertices {
-            engine,
+            cancel,
             state,
             configuration,
             shader,
@@ -94,7 +95,7 @@ impl<'a> FewVertices<'a> {
             (self.assembler, self.carried) = self.buffers.rows.begin(plan, *topology, &self.state.assembly);
         }
         // Also without vertices the draw ends with the incomplete primitive.
-        if self.report.ends_now(self.engine) { 0 } else { granted }
+        if self.report.ends_now(self.cancel) { 0 } else { granted }
     }
 
     /// The registers that take the attributes of the next vertex.
@@ -122,12 +123,12 @@ impl<'a> FewVertices<'a> {
     /// Whether `count` vertices may run as a batch of native code: they are independent, no limit ends
     /// the draw, and no geometry unit takes them.
     pub(super) fn is_batch(&mut self, count: usize) -> bool {
-        let FewVertices { budget, shader, geometry, state, engine, report, .. } = self;
+        let FewVertices { budget, shader, geometry, state, cancel, report, .. } = self;
         geometry.is_none()
             && shader.is_native()
             && shader.has_independent_vertices()
             && budget.allows(count as u64, || draw::weight(shader, *geometry, state))
-            && !report.ends_now(engine)
+            && !report.ends_now(cancel)
     }
 
     /// Runs the vertices in the inputs as a batch, of which `last` leaves the unit as the draw does. False:
@@ -216,8 +217,8 @@ impl<'a> FewVertices<'a> {
     fn send_to_geometry(&mut self, ids: &mut dyn Iterator<Item = u32>) {
         let State { registers, geometry: memory, geometry_input: input, assembly, .. } = &mut *self.state;
         let Some(shader) = self.geometry else { return };
-        let (engine, report, sink) = (self.engine, &mut *self.report, &mut *self.sink);
-        let mut context = GeometryContext { engine, shader, registers, memory, input, assembly, report, sink };
+        let (cancel, report, sink) = (self.cancel, &mut *self.report, &mut *self.sink);
+        let mut context = GeometryContext { cancel, shader, registers, memory, input, assembly, report, sink };
         let mut list = std::mem::take(&mut self.buffers.ids);
         list.clear();
         list.extend(ids);

@@ -12,7 +12,7 @@ use super::output_mapping::OutputPlan;
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
-use crate::engine::{Engine, Shader};
+use crate::engine::{CancelFlag, Shader};
 use crate::isa::{REGS, Stage};
 use crate::state::{BatchExit, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
 
@@ -55,15 +55,16 @@ impl GeometryMode {
 
 /// An incomplete input of the geometry unit.
 #[derive(Clone, Debug, Default)]
+#[repr(C)] // what most draws write comes last
 pub struct GeometryInput {
     /// Attributes, in [`GeometryMode::Point`]; those from `count` on are of no account.
     pub vectors: Attributes,
-    /// Number of these attributes.
-    pub count: u8,
     /// Vertices received, in the other modes.
     pub vertices: u32,
     /// Vertices of the primitive, in [`GeometryMode::Variable`]; 0 between primitives.
     pub expected: u32,
+    /// Number of attributes in `vectors`.
+    pub count: u8,
     /// The uniform for the next vector, in [`GeometryMode::Variable`].
     pub uniform: u8,
 }
@@ -94,7 +95,7 @@ pub(super) struct Geometry {
 
 /// The state that the geometry unit changes during a draw.
 pub(super) struct GeometryContext<'a> {
-    pub(super) engine: &'a Engine,
+    pub(super) cancel: &'a CancelFlag,
     pub(super) shader: &'a Shader,
     pub(super) registers: &'a mut RegisterFile,
     pub(super) memory: &'a mut ShaderState,
@@ -136,7 +137,7 @@ impl Geometry {
 
     /// Takes a vertex, unless the engine is cancelled: the registers of `outputs` that `mask` selects.
     pub(super) fn vertex(&self, mask: u16, outputs: &[Vec4], context: &mut GeometryContext<'_>) {
-        if context.engine.is_cancelled() {
+        if context.cancel.is_set() {
             context.report.note_geometry(Exit::Cancelled);
             return;
         }

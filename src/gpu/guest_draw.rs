@@ -347,7 +347,7 @@ impl<'a> ActiveDraw<'a> {
         }
         self.set_rows(count);
         for start in (0..indices.len()).step_by(INDICES) {
-            if self.report.ends_now(self.engine) {
+            if self.report.ends_now(self.cancel) {
                 break;
             }
             let (range, carried, ids) =

@@ -111,7 +111,7 @@ type Handed<'a> = ([Source<'a>; STREAMS], [u32; STREAMS], usize, bool);
 impl ActiveDraw<'_> {
     /// Why the CPU must run the draw.
     fn cpu_only(&mut self, code: &GpuCode) -> Option<CpuOnly> {
-        if self.engine.is_cancelled() {
+        if self.cancel.is_set() {
             return Some(CpuOnly::Cancelled);
         }
         cpu_only(self.state, self.configuration, self.shader).or_else(|| {

@@ -1,7 +1,7 @@
 //! The statistics of one draw, and how its runs ended.
 
 use super::notes::Notes;
-use crate::engine::Engine;
+use crate::engine::CancelFlag;
 use crate::state::Exit;
 
 /// The statistics of one draw.
@@ -56,8 +56,8 @@ impl Report {
 
     /// Whether the draw ends between two batches, or two vertices that run alone.
     #[inline]
-    pub(super) fn ends_now(&mut self, engine: &Engine) -> bool {
-        if engine.is_cancelled() {
+    pub(super) fn ends_now(&mut self, cancel: &CancelFlag) -> bool {
+        if cancel.is_set() {
             self.note_vertices(Exit::Cancelled);
         }
         self.ended()

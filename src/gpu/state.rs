@@ -20,7 +20,7 @@ pub struct FixedAttributes {
     pub words: PartialVector,
     /// The default attributes. No register selects the last one.
     pub defaults: Attributes,
-    /// Immediate mode: attributes of an incomplete vertex.
+    /// Immediate mode: attributes of an incomplete vertex, or the last complete one.
     pub vertex: Attributes,
     /// Number of attributes in `vertex`.
     pub count: u8,
@@ -30,8 +30,10 @@ pub struct FixedAttributes {
 
 /// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
 #[derive(Clone, Debug)]
-#[repr(C)] // what most draws read comes first
+#[repr(C)] // what most draws read lies together, at the end of the first field
 pub struct State {
+    /// Incomplete input of the geometry unit.
+    pub geometry_input: GeometryInput,
     /// Registers as last written.
     pub registers: RegisterFile,
     /// Vertices of an incomplete primitive.
@@ -42,8 +44,6 @@ pub struct State {
     pub geometry: ShaderState,
     /// Default attributes and immediate mode.
     pub fixed: FixedAttributes,
-    /// Incomplete input of the geometry unit.
-    pub geometry_input: GeometryInput,
 }
 
 impl Default for State {

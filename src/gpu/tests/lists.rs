@@ -17,7 +17,7 @@ fn a_list_stops_where_a_write_has_an_effect() {
     let mut stops = Vec::new();
     loop {
         let effect = gpu.write_list(&mut commands);
-        stops.push((effect.clone(), commands.position()));
+        stops.push((effect, commands.position()));
         if effect == Effect::None {
             break;
         }
@@ -56,7 +56,7 @@ fn write_parts(gpu: &mut Gpu, list: &[u32], host: &mut Adversary) {
             Effect::None if whole => return,
             Effect::None => {}
             Effect::Draw(draw) => host.draw(gpu, draw),
-            Effect::Vertex(vertex) => vertices.push(vertex),
+            Effect::Vertex => vertices.push(*gpu.immediate_vertex()),
         }
     }
 }

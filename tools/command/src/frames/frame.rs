@@ -123,7 +123,7 @@ impl Frame {
             match gpu.write(write.id, write.value, write.mask) {
                 Effect::None => {}
                 Effect::Draw(draw) => end(n + 1, Some(Kind::Guest(draw)), gpu.read(NUMVERTICES))?,
-                Effect::Vertex(_) => pending += 1,
+                Effect::Vertex => pending += 1,
             }
         }
         // The writes after the last draw, or none.

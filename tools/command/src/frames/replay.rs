@@ -52,8 +52,8 @@ impl Sink for Store<'_> {
 impl Way for Library {
     #[inline(always)]
     fn write(&mut self, write: Write) {
-        if let Effect::Vertex(vertex) = self.gpu.write(write.id, write.value, write.mask) {
-            self.pending.push(vertex);
+        if self.gpu.write(write.id, write.value, write.mask) == Effect::Vertex {
+            self.pending.extend_from_slice(std::slice::from_ref(self.gpu.immediate_vertex()));
         }
     }
 
