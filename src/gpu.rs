@@ -4,12 +4,13 @@
 //! [`Gpu::execute`]. The returned [`Effect`] says what the host must do. On a draw the host calls
 //! [`Gpu::draw`] with its guest [`Memory`]. Hosts with attributes of their own call
 //! [`Gpu::draw_arrays`] or [`Gpu::draw_elements`]. A [`Sink`] receives the triangles in the
-//! rasteriser's input format ([`Semantics`]), or in a [`VertexFormat`] of the host.
+//! rasteriser's input format ([`Semantics`](crate::semantics::Semantics)), or in a [`VertexFormat`] of the host.
 //!
 //! | file | input | output |
 //! |---|---|---|
 //! | `registers` | writes by id | stored words and their fields |
 //! | `state` | | all that a savestate holds |
+//! | `fixed_attributes` | words of attributes | defaults, vertices of immediate mode |
 //! | [`commands`] | a command list | writes |
 //! | `recording` | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
@@ -28,6 +29,7 @@
 //! | `geometry` | vertex outputs | runs of the geometry unit |
 //! | `output_mapping` | output registers | the rasteriser's input |
 //! | `rows` | mapped vertices | slices of triangles |
+//! | `sink` | slices of triangles | the host |
 //! | `assembly` | vertices | triangles |
 //!
 //! Invariant: [`State`] is the whole state. All else is derived from it and only saves time, so a
@@ -81,6 +83,7 @@ mod diagnostics;
 mod draw;
 mod fetch;
 mod few_vertices;
+mod fixed_attributes;
 mod geometry;
 mod guest_draw;
 #[cfg(feature = "gpu-code")]
@@ -96,6 +99,7 @@ mod placement;
 mod program_cache;
 mod report;
 mod rows;
+mod sink;
 mod state;
 mod upload;
 mod vertex_cache;
@@ -106,6 +110,7 @@ pub use commands::{Commands, ListExit, Write};
 #[cfg(feature = "gpu-code")]
 pub use fetch::streams::{STREAMS, StreamAttribute, StreamLayout};
 pub use fetch::{ComponentType, Memory, Regions};
+pub use fixed_attributes::FixedAttributes;
 pub use geometry::{GeometryInput, GeometryMode};
 pub use guest_draw::DrawOptions;
 #[cfg(feature = "gpu-code")]
@@ -117,13 +122,13 @@ pub use placement::{CpuOnly, Placement};
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use report::Report;
-pub use state::{FixedAttributes, State};
+pub use sink::{Sink, TriangleSink};
+pub use state::State;
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 pub use vertex_format::VertexFormat;
 
 use crate::engine::{CancelFlag, Engine};
 use crate::isa::REGS;
-use crate::semantics::Semantics;
 use crate::state::{Uniforms, Vec4};
 use buffers::Buffers;
 use configuration::DrawConfiguration;
@@ -137,64 +142,6 @@ use std::sync::Arc;
 /// The attributes of a vertex in the order of the input buffer, before permutation. Components that
 /// an array does not supply are (0, 0, 0, 1), not those of a default attribute (3dbrew).
 pub type Attributes = [Vec4; REGS];
-
-/// Receives triangles, many at a time.
-///
-/// ```
-/// use picajit::gpu::{Attributes, Gpu, Sink};
-///
-/// #[derive(Default)]
-/// struct Buffers {
-///     vertices: Vec<f32>,
-///     indices: Vec<u32>,
-/// }
-///
-/// impl Sink for Buffers {
-///     fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
-///         let first = (self.vertices.len() / self.format().stride()) as u32;
-///         self.vertices.extend(vertices);
-///         self.indices.extend(triangles.as_flattened().iter().map(|n| first + n));
-///     }
-/// }
-///
-/// let mut buffers = Buffers::default();
-/// Gpu::default().draw_arrays([Attributes::default(); 6], &mut buffers);
-/// assert_eq!(buffers.indices, [0, 1, 2, 3, 4, 5]);
-/// ```
-pub trait Sink {
-    /// The layout of the vertices that [`Sink::triangles`] receives; the same during a draw.
-    fn format(&self) -> VertexFormat {
-        VertexFormat::default()
-    }
-
-    /// Triangles as numbers of `vertices`, each below their count. A vertex is
-    /// [`VertexFormat::stride`] numbers of the format. Some vertices may be in no triangle.
-    ///
-    /// The order of a triangle's vertices determines the front face. Triangles are neither clipped
-    /// nor culled, and vertices not divided by w.
-    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]);
-}
-
-/// Receives triangles one at a time: a [`Sink`] for hosts that rasterise each at once.
-pub trait TriangleSink {
-    /// One triangle; see [`Sink::triangles`].
-    fn triangle(&mut self, vertices: [&Semantics; 3]);
-}
-
-impl<T: TriangleSink> Sink for T {
-    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
-        let vertices: &[Semantics] = vertices.as_chunks().0;
-        triangles.iter().for_each(|numbers| self.triangle(numbers.map(|n| &vertices[n as usize])));
-    }
-}
-
-impl Sink for Vec<[Semantics; 3]> {
-    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
-        let vertices: &[Semantics] = vertices.as_chunks().0;
-        let vertex = |n: u32| vertices[n as usize];
-        self.extend(triangles.iter().map(|&[a, b, c]| [vertex(a), vertex(b), vertex(c)]));
-    }
-}
 
 /// What the host must do after a register write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,24 +218,14 @@ impl Default for Gpu {
 
 impl Clone for Gpu {
     fn clone(&self) -> Gpu {
-        let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
-        let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
-        let (state, deferred) = (self.state.clone(), self.deferred.clone());
-        let (configuration, buffers) = Default::default();
-        let (upload_stats, budget) = (self.upload_stats, Budget::new(self.budget.limits));
-        let diagnostics = self.diagnostics;
         Gpu {
-            engine,
-            cancel,
-            budget,
-            vertex,
-            deferred,
-            buffers,
-            configuration,
-            state,
-            geometry,
-            upload_stats,
-            diagnostics,
+            budget: Budget::new(self.budget.limits),
+            diagnostics: self.diagnostics,
+            vertex: self.vertex.clone(),
+            deferred: self.deferred.clone(),
+            geometry: self.geometry.clone(),
+            upload_stats: self.upload_stats,
+            ..Gpu::of(self.engine.clone(), self.state.clone())
         }
     }
 }
@@ -303,21 +240,23 @@ impl Gpu {
     /// rounded to that format.
     pub fn with_state(engine: Arc<Engine>, mut state: State) -> Gpu {
         state.set_precision(engine.precision());
-        let cancel = engine.cancel_flag().clone();
-        let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        let (upload_stats, configuration, buffers, deferred, budget, diagnostics) = Default::default();
+        Gpu::of(engine, state)
+    }
+
+    /// A GPU that has drawn nothing.
+    fn of(engine: Arc<Engine>, state: State) -> Gpu {
         Gpu {
+            cancel: engine.cancel_flag().clone(),
             engine,
-            cancel,
-            budget,
-            vertex,
-            deferred,
-            buffers,
-            configuration,
+            budget: Budget::default(),
+            diagnostics: Diagnostics::default(),
+            vertex: ProgramCache::new(),
+            deferred: DeferredRun::default(),
+            buffers: Buffers::default(),
+            configuration: None,
             state,
-            geometry,
-            upload_stats,
-            diagnostics,
+            geometry: ProgramCache::new(),
+            upload_stats: UploadStats::default(),
         }
     }
 
@@ -437,7 +376,11 @@ impl Gpu {
             Kind::Restart => self.state.assembly.restart(),
             Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
             Kind::DrawElements => return Effect::Draw(Draw::Elements),
-            Kind::FixedIndex => self.begin_fixed(value, mask),
+            Kind::FixedIndex => {
+                if self.state.fixed.select(value, mask) {
+                    self.state.geometry_input.discard();
+                }
+            }
             Kind::FixedData => return self.push_fixed(value),
             kind => self.write_unit(kind, id, value, mask, new),
         }
@@ -524,40 +467,14 @@ impl Gpu {
         }
     }
 
-    fn begin_fixed(&mut self, value: u32, mask: u8) {
-        let fixed = &mut self.state.fixed;
-        fixed.index = (merge(u32::from(fixed.index), value, mask) & 0xF) as u8;
-        fixed.words.clear();
-        if fixed.index == IMMEDIATE {
-            fixed.count = 0;
-            self.state.geometry_input.discard();
-        }
-    }
-
-    /// Stores the attribute that its last word completes. In immediate mode that may complete a vertex.
+    // Not inlined: it would take registers from all other writes.
     #[inline(never)]
     fn complete_fixed(&mut self, last: u32) -> Effect {
-        let attributes = self.state.registers.immediate_attributes();
-        let fixed = &mut self.state.fixed;
-        let [high, middle, _] = fixed.words.words;
-        let vector = upload::f24_vector([high, middle, last]);
-        if fixed.index != IMMEDIATE {
-            let index = fixed.index & 0xF;
-            fixed.defaults[usize::from(index)] = vector;
-            fixed.written |= 1 << index;
-            // Stop at the last default: defaults never become immediate mode.
-            fixed.index = (index + 1).min(IMMEDIATE - 1);
-            return Effect::None;
+        let State { registers, fixed, .. } = &mut self.state;
+        match fixed.complete(last, registers.immediate_attributes()) {
+            true => Effect::Vertex,
+            false => Effect::None,
         }
-        let n = usize::from(fixed.count).min(attributes - 1);
-        fixed.vertex[n] = vector;
-        fixed.count = n as u8 + 1;
-        if n + 1 < attributes {
-            return Effect::None;
-        }
-        fixed.count = 0;
-        fixed.vertex[attributes..].copy_from_slice(&fixed.defaults[attributes..]);
-        Effect::Vertex
     }
 
     /// Writes registers of a command list until one has an [`Effect`], and returns that;
@@ -601,10 +518,13 @@ impl Gpu {
                 Effect::None => break,
                 Effect::Draw(draw) => host.draw(self, draw),
                 Effect::Vertex => {
-                    vertices.extend_from_slice(std::slice::from_ref(self.immediate_vertex()));
                     let mut words = std::iter::from_fn(|| list.next_if(|id| Kind::of(id) == Kind::FixedData));
-                    while self.write_all(&mut words, |gpu, write| host.wrote(gpu, write)) == Effect::Vertex {
+                    loop {
+                        // `push` would copy it twice.
                         vertices.extend_from_slice(std::slice::from_ref(self.immediate_vertex()));
+                        if self.write_all(&mut words, |gpu, write| host.wrote(gpu, write)) != Effect::Vertex {
+                            break;
+                        }
                     }
                     self.draw_immediate(&vertices, host);
                     vertices.clear();
@@ -636,9 +556,6 @@ impl Drop for ExecutingList<'_> {
         }
     }
 }
-
-/// The index that selects immediate mode.
-const IMMEDIATE: u8 = 15;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -202,23 +202,23 @@ unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask:
         check_pointer(vertex, 1, "vertex")?;
         let effect = gpu.get().write(id, value, mask);
         // SAFETY: not null and aligned; the header requires room for sixteen vectors.
-        Ok(unsafe { give(gpu.get(), effect, vertex) })
+        Ok(unsafe { effect_with_vertex(gpu.get(), effect, vertex) })
     })
 }
 
-/// The effect of a write, for the host. The attributes of a vertex go to `vertex`.
+/// The number of a write's effect. The attributes of a vertex go to `vertex`.
 ///
 /// # Safety
 /// `vertex` is writable.
-unsafe fn give(gpu: &Gpu, effect: Effect, vertex: *mut Registers) -> i32 {
+unsafe fn effect_with_vertex(gpu: &Gpu, effect: Effect, vertex: *mut Registers) -> i32 {
     if effect == Effect::Vertex {
         // SAFETY: the caller guarantees it.
         unsafe { vertex.write(*gpu.immediate_vertex()) };
     }
-    number(effect)
+    effect_number(effect)
 }
 
-fn number(effect: Effect) -> i32 {
+fn effect_number(effect: Effect) -> i32 {
     match effect {
         Effect::None => PJ_EFFECT_NONE,
         Effect::Draw(Draw::Arrays) => PJ_EFFECT_DRAW_ARRAYS,
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn pj_gpu_write_list(
         // SAFETY: as above; the header requires room for sixteen vectors.
         unsafe {
             position.write(PjListPosition { command, values });
-            Ok(give(gpu.get(), effect, vertex))
+            Ok(effect_with_vertex(gpu.get(), effect, vertex))
         }
     })
 }
@@ -446,7 +446,7 @@ impl Host for HostCallbacks<'_> {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
         let (draws, user, handle) = (self.draw, self.triangles.user, self.handle);
         // SAFETY: the host's function gets the host's pointer; calls in it have access to the GPU.
-        self.owner.lend(gpu, || unsafe { draws(user, handle, number(Effect::Draw(draw))) });
+        self.owner.lend(gpu, || unsafe { draws(user, handle, effect_number(Effect::Draw(draw))) });
     }
 
     fn wrote(&mut self, gpu: &Gpu, Write { id, value, mask }: Write) {

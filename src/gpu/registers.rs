@@ -19,7 +19,7 @@ pub const VSH: u16 = 0x2B0;
 /// Number of registers in a block.
 pub const BLOCK: u16 = 0x30;
 
-/// Defines ids as constants of this module, and of [`RegisterFile`] for hosts.
+/// Defines ids as constants of [`RegisterFile`] for hosts, and with short names in this module.
 macro_rules! registers {
     ($($(#[$doc:meta])* $name:ident = $id:literal;)*) => {
         $($(#[$doc])* pub const $name: u16 = $id;)*

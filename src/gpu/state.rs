@@ -3,30 +3,13 @@
 //! Invariant: plain data; a copy is a savestate, and any contents are safe. This file must not know what
 //! a write does.
 
-use super::Attributes;
 use super::assembly::Assembly;
+use super::fixed_attributes::FixedAttributes;
 use super::geometry::GeometryInput;
 use super::registers::RegisterFile;
-use super::upload::{PartialVector, ShaderState};
+use super::upload::ShaderState;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
-
-/// The state of the `FIXEDATTRIB` registers: default attributes and immediate mode.
-#[derive(Clone, Debug)]
-pub struct FixedAttributes {
-    /// The next attribute; 15 in immediate mode.
-    pub index: u8,
-    /// Words of an incomplete attribute.
-    pub words: PartialVector,
-    /// The default attributes. No register selects the last one.
-    pub defaults: Attributes,
-    /// Immediate mode: attributes of an incomplete vertex, or the last complete one.
-    pub vertex: Attributes,
-    /// Number of attributes in `vertex`.
-    pub count: u8,
-    /// The default attributes that have been written; bit n. For [`Notes`] only.
-    pub(crate) written: u16,
-}
 
 /// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
 #[derive(Clone, Debug)]
@@ -49,19 +32,11 @@ pub struct State {
 impl Default for State {
     /// The state at power-on, as far as known; the rest is 0.
     fn default() -> State {
-        let zeros = Attributes::default();
         State {
             registers: RegisterFile::default(),
             vertex: ShaderState::new(Stage::Vertex),
             geometry: ShaderState::new(Stage::Geometry),
-            fixed: FixedAttributes {
-                index: 0,
-                words: PartialVector::default(),
-                defaults: zeros,
-                vertex: zeros,
-                count: 0,
-                written: 0,
-            },
+            fixed: FixedAttributes::default(),
             geometry_input: GeometryInput::default(),
             assembly: Assembly::default(),
         }

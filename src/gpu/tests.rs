@@ -21,6 +21,7 @@ use super::*;
 use crate::container::float24::f32_to_f24_truncating;
 use crate::engine::{BackendChoice, Options};
 use crate::program::Program;
+use crate::semantics::Semantics;
 use crate::text::assemble;
 
 /// A command list under construction, as a game's library records it.
