@@ -246,7 +246,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Invocations with inputs of their own, for a host that takes what the program writes: singly, and in
-    /// one batch.
+    /// one batch. The host's reading of the vertices is not in these times.
     fn geometry_batch_calls(&self, calls: &mut Calls<'a>, raw: usize) {
         let (c, (unit, uniforms)) = (self.c_shader(self.program), self.memory.c());
         let analysis = Analysis::new(self.program, self.entry).expect("small");
@@ -263,7 +263,7 @@ impl<'a> Subject<'a> {
                     vertices: emitted.as_mut_ptr(),
                     capacity: emitted.len(),
                     count: 0,
-                    full: Some(read_triangles),
+                    full: Some(take_nothing),
                     user: null_mut(),
                     output_mask: analysis.outputs.into(),
                 };
@@ -463,6 +463,9 @@ unsafe extern "C" fn fill_slot(slots: *mut c_void, outputs: *const Vec4, vertex:
     let how = EmitState { vertex: vertex as u8, primitive: primitive == 1, winding: winding == 1 };
     how.emit(outputs, slots, &mut Receiver);
 }
+
+/// Receives a buffer of vertices, and reads none.
+unsafe extern "C" fn take_nothing(_: *mut c_void, _: *const PjEmitted, _: usize) {}
 
 /// Receives a buffer of vertices: the slots are indices, and the vertices stay where they are.
 unsafe extern "C" fn read_triangles(_: *mut c_void, vertices: *const PjEmitted, count: usize) {

@@ -3,8 +3,8 @@
 //!
 //! Sources of vertices ([`host_draw`](super::host_draw), [`guest_draw`](super::guest_draw)) feed an
 //! [`ActiveDraw`]. Vertices are collected and run together, if they are independent. Each vertex that
-//! ran has a row of outputs, and the stream that leaves the vertex unit is the numbers of rows. Results are the same as vertex by vertex, because nothing after the vertex
-//! unit changes its input.
+//! ran has a row of outputs, and the stream that leaves the vertex unit is the numbers of rows. Results
+//! are the same as vertex by vertex, because nothing after the vertex unit changes its input.
 //!
 //! This file must not know command lists, nor where attributes come from.
 

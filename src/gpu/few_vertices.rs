@@ -78,8 +78,8 @@ impl<'a> FewVertices<'a> {
         }
     }
 
-    /// Makes the unit ready, and rows for `wanted` vertices or indices. Returns how many of them are drawn: none if the engine is
-    /// cancelled, and no more than the limits allow.
+    /// Makes the unit ready, and rows for `wanted` vertices or indices. Returns how many of them are
+    /// drawn: none if the engine is cancelled, and no more than the limits allow.
     #[inline(always)]
     pub(super) fn begin(&mut self, wanted: usize) -> usize {
         let FewVertices { deferred, budget, shader, geometry, state, configuration, buffers, .. } = self;

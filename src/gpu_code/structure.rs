@@ -8,7 +8,7 @@
 //!
 //! A graph that is not reducible, or nested too deeply for drivers, becomes one loop over all blocks, each guarded.
 
-use crate::ir::Func;
+use crate::ir::{Func, dominates, dominators};
 use crate::isa::flow::Exit;
 
 /// Drivers recurse over nested statements. Real programs nest ten deep.
@@ -353,38 +353,7 @@ impl Graph {
 
     /// Every loop is entered at its header only.
     fn is_reducible(&self) -> bool {
-        let dominates = |above: usize, mut block: usize| {
-            while block > above {
-                block = self.dominators[block].unwrap_or(0);
-            }
-            block == above
-        };
         let backward = |to: usize| self.before[to].iter().filter(move |&&from| from >= to).map(move |&from| (from, to));
-        (0..self.before.len()).flat_map(backward).all(|(from, to)| dominates(to, from))
+        (0..self.before.len()).flat_map(backward).all(|(from, to)| dominates(&self.dominators, to, from))
     }
-}
-
-/// The immediate dominator of each block but the first, in reverse postorder (Cooper, Harvey, Kennedy, 2001).
-fn dominators(before: &[Vec<usize>]) -> Vec<Option<usize>> {
-    let mut found: Vec<Option<usize>> = vec![None; before.len()];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for block in 1..before.len() {
-            let known = before[block].iter().copied().filter(|&from| from == 0 || found[from].is_some());
-            let new = known.reduce(|mut a, mut b| {
-                while a != b {
-                    if a < b {
-                        std::mem::swap(&mut a, &mut b);
-                    }
-                    a = found[a].expect("a block that is known, and not the first");
-                }
-                a
-            });
-            if new != found[block] {
-                (found[block], changed) = (new, true);
-            }
-        }
-    }
-    found
 }

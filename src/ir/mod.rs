@@ -39,6 +39,8 @@ use crate::isa::flow::Exit;
 use crate::isa::{Cond, Pc, Relation, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
 use crate::program::Entry;
 pub(crate) use order::components;
+#[cfg(feature = "gpu-code")]
+pub(crate) use order::{dominates, dominators};
 
 /// The number of a value: its index in [`Func::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

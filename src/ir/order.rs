@@ -1,5 +1,5 @@
 //! Successors -> block numbers in reverse postorder, the order of the graph, the SSA and its
-//! verification. Strongly connected components.
+//! verification. Dominators, and strongly connected components.
 
 use std::collections::HashMap;
 
@@ -31,6 +31,42 @@ pub(super) fn reverse_postorder<I: DoubleEndedIterator<Item = usize>>(
     }
     postorder.reverse();
     postorder
+}
+
+/// The immediate dominator of each block: the last other one that every path to it goes through. Blocks
+/// are in reverse postorder, `before` are the predecessors of each. `None`: the first block, or an
+/// unreachable one (Cooper, Harvey, Kennedy, 2001).
+pub(crate) fn dominators(before: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut found: Vec<Option<usize>> = vec![None; before.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for block in 1..before.len() {
+            let known = before[block].iter().copied().filter(|&from| from == 0 || found[from].is_some());
+            let new = known.reduce(|mut a, mut b| {
+                while a != b {
+                    if a < b {
+                        std::mem::swap(&mut a, &mut b);
+                    }
+                    a = found[a].expect("a block that is known, and not the first");
+                }
+                a
+            });
+            if new != found[block] {
+                (found[block], changed) = (new, true);
+            }
+        }
+    }
+    found
+}
+
+/// Whether every path to `block` goes through `above`. An unreachable block has no such path.
+pub(crate) fn dominates(dominators: &[Option<usize>], above: usize, mut block: usize) -> bool {
+    while block > above {
+        let Some(dominator) = dominators[block] else { return false };
+        block = dominator;
+    }
+    block == above
 }
 
 /// Strongly connected components of the nodes `part` (Tarjan), successors first.
@@ -92,5 +128,25 @@ mod tests {
         // 0 -> 1, 3; 1 -> 2; 2 -> 0 (back), 4; 3 -> 4; 5 is unreachable.
         let edges = [vec![1, 3], vec![2], vec![0, 4], vec![4], vec![], vec![0]];
         assert_eq!(reverse_postorder(6, |b| edges[b].clone().into_iter()), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn dominators_of_a_loop_with_two_entries() {
+        // 0 -> 1, 2; 1 <-> 2; 2 -> 3; 3 -> 4, 5; 4 -> 5; 6 is unreachable, 6 -> 5.
+        let before = [vec![], vec![0, 2], vec![0, 1], vec![2], vec![3], vec![3, 4, 6], vec![]];
+        let dominators = dominators(&before);
+        assert_eq!(dominators, [None, Some(0), Some(0), Some(2), Some(3), Some(3), None]);
+        for (above, block, wanted) in [
+            (0, 5, true),
+            (2, 5, true),
+            (3, 4, true),
+            (4, 5, false),
+            (1, 2, false),
+            (5, 3, false),
+            (0, 6, false),
+            (6, 6, true),
+        ] {
+            assert_eq!(dominates(&dominators, above, block), wanted, "{above} over {block}");
+        }
     }
 }

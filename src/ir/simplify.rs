@@ -2,11 +2,11 @@
 //!
 //! Passes, in order: fold constants through [`crate::isa::numeric`] and branches on them; remove
 //! redundant block parameters; remove stores of unchanged registers; resolve merges of which one
-//! side is dead; share equal offsets; remove dead code. Observable effects stay: stores, emits,
+//! side is dead; share equal values; remove dead code. Observable effects stay: stores, emits,
 //! exits.
 
 use super::analysis::{XYZW, operand_components};
-use super::order::reverse_postorder;
+use super::order::{dominators, reverse_postorder};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value};
 use crate::isa::numeric::Precision;
 use std::collections::HashMap;
@@ -32,6 +32,27 @@ impl Replacements {
     }
 }
 
+/// A merge without the merges below it of which it takes nothing that they merge.
+fn shortened(node: Node, nodes: &[Node]) -> Node {
+    let Node::Merge { mask, mut old, mut new } = node else { return node };
+    let taken = mask.component_bits();
+    let merged = |v: Value| match nodes[v.0 as usize] {
+        Node::Merge { mask, old, new } => Some((mask.component_bits(), old, new)),
+        _ => None,
+    };
+    while let Some((below, further, _)) = merged(old)
+        && below & !taken == 0
+    {
+        old = further;
+    }
+    while let Some((below, further, written)) = merged(new)
+        && (below & taken == 0 || taken & !below == 0)
+    {
+        new = if below & taken == 0 { further } else { written };
+    }
+    Node::Merge { mask, old, new }
+}
+
 impl Func {
     /// Simplifies in place.
     pub fn simplify(&mut self, precision: Precision) {
@@ -42,7 +63,9 @@ impl Func {
             self.drop_idle_stores();
         }
         self.resolve_merges();
-        self.share_offsets();
+        if self.form == Form::Ssa {
+            self.share_values();
+        }
         self.remove_dead();
     }
 
@@ -285,19 +308,56 @@ impl Func {
         self.apply(&mut by);
     }
 
-    /// One offset per address value and block.
-    fn share_offsets(&mut self) {
-        let mut by = Replacements::new(self.nodes.len());
-        for block in &self.blocks {
-            let mut seen = HashMap::new();
-            for (_, inst) in &block.insts {
-                if let Inst::Def(v) = inst
-                    && let Node::Offset(address) = self.node(*v)
-                {
-                    let first = *seen.entry(*address).or_insert(*v);
-                    by.set(*v, first);
-                }
+    /// Global value numbering: where a value dominates an equal one, only the first remains. Code
+    /// generation has no such pass. In the SSA form a load is not repeated, and all other nodes depend on
+    /// their operands alone.
+    fn share_values(&mut self) {
+        /// A way through the tree of dominators.
+        enum Visit {
+            Enter(usize),
+            Leave(usize),
+        }
+        let mut before = vec![Vec::new(); self.blocks.len()];
+        for (from, block) in self.blocks.iter().enumerate() {
+            block.term.edges().for_each(|edge| before[edge.to].push(from));
+        }
+        let mut below = vec![Vec::new(); self.blocks.len()];
+        for (b, dominator) in dominators(&before).into_iter().enumerate() {
+            if let Some(dominator) = dominator {
+                below[dominator].push(b);
             }
+        }
+        // The last value of a node, and its block: it counts where that dominates, until the way leaves it.
+        let mut last = HashMap::with_capacity(self.nodes.len());
+        let mut left = vec![false; self.blocks.len()];
+        let mut by = Replacements::new(self.nodes.len());
+        for (i, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_leaf()) {
+            let (_, first) = *last.entry(*node).or_insert((0, Value(i as u32)));
+            by.set(Value(i as u32), first);
+        }
+        let mut visits = vec![Visit::Enter(0)];
+        while let Some(visit) = visits.pop() {
+            let b = match visit {
+                Visit::Enter(b) => b,
+                Visit::Leave(b) => {
+                    left[b] = true;
+                    continue;
+                }
+            };
+            visits.push(Visit::Leave(b));
+            visits.extend(below[b].iter().map(|&b| Visit::Enter(b)));
+            self.blocks[b].insts.retain(|&(_, inst)| {
+                let Inst::Def(v) = inst else { return true };
+                self.nodes[v.0 as usize].map_uses(|v| by.get(v));
+                let node = shortened(self.nodes[v.0 as usize], &self.nodes);
+                self.nodes[v.0 as usize] = node;
+                let (at, first) = last.entry(node).or_insert((b, v));
+                if left[*at] {
+                    (*at, *first) = (b, v);
+                }
+                by.set(v, *first);
+                *first == v
+            });
         }
         self.apply(&mut by);
     }

@@ -200,7 +200,7 @@ fn integers_and_flags_of_constants_are_constants() {
     let offset = |node: &Node| if let Node::Relative { offset, .. } = node { Some(*f.node(*offset)) } else { None };
     assert_eq!(stored[6..].iter().map(offset).collect::<Vec<_>>(), [0, -128, 127, 0].map(|n| Some(Node::Int(n))));
     let defs = f.blocks[0].insts.iter().filter(|(_, i)| matches!(i, Inst::Def(_))).count();
-    assert_eq!(defs, 2 + 4, "the load and the sum with it, and four uniforms: {f}");
+    assert_eq!(defs, 2 + 3, "the load and the sum with it, and a uniform for each offset: {f}");
 }
 
 /// The block that `test` leads to after simplification: `Some` if the test is constant.
@@ -309,25 +309,70 @@ fn stores_of_unchanged_registers_are_removed_unless_an_emit_intervenes() {
     assert_eq!((made(Form::Ssa, false), made(Form::Ssa, true), made(Form::Memory, false)), (2, 3, 5));
 }
 
+/// 0 -> 1 or 2 -> 3. All define the same sum; 1, 2 and 3 the same product as well.
 #[test]
-fn equal_offsets_are_shared_within_a_block() {
-    let mut f = storing(|f| {
-        let [x, y] = [0, 1].map(|n| f.value(Node::Load(Mem::Address(n))));
-        let offsets = [x, y, x, x].map(|address| f.value(Node::Offset(address)));
-        let values = offsets.map(|offset| f.value(Node::Relative { base: 5, offset }));
-        values.iter().zip(0..).map(|(&v, n)| (Mem::Temp(n), v)).collect()
-    });
+fn equal_values_are_shared_where_one_dominates() {
+    let mut f = Func { entry: Entry::vertex(0), form: Form::Ssa, nodes: Vec::new(), blocks: Vec::new() };
+    let loaded = f.value(Node::Load(Mem::Temp(0)));
+    let mut alu = |op: PointwiseOp| {
+        // A leaf may exist more than once.
+        let uniform = f.value(Node::Uniform(7));
+        f.value(Node::Alu { op: op.into(), src: [Use::plain(loaded), Use::plain(uniform), Use::plain(loaded)] })
+    };
+    let sums = [(); 4].map(|()| alu(PointwiseOp::Add));
+    let products = [(); 3].map(|()| alu(PointwiseOp::Mul));
+    let [sum, product] = [(); 2].map(|()| f.value(Node::Param(Type::Vec4)));
+    let edge = |to, args: &[Value]| Edge { to, args: args.to_vec() };
+    let block = |params: &[Value], defs: &[Value], term| {
+        let insts = defs.iter().map(|&v| (0, Inst::Def(v))).collect();
+        Block { pc: 0, params: params.to_vec(), insts, term }
+    };
+    let arm = |n: usize| {
+        let defined = [sums[n], products[n - 1]];
+        block(&[], &defined, Terminator::Goto(edge(3, &defined)))
+    };
+    let test = BranchTest::Bool { id: 0, value: true };
+    f.blocks = vec![
+        block(&[], &[loaded, sums[0]], Terminator::Branch { test, yes: edge(1, &[]), no: edge(2, &[]) }),
+        arm(1),
+        arm(2),
+        block(&[sum, product], &[sums[3], products[2]], Terminator::Exit(Exit::End)),
+    ];
+    let stores = [sum, product, sums[3], products[2]].into_iter().zip(1..);
+    f.blocks[3].insts.extend(stores.map(|(v, n)| (0, Inst::Store(Mem::Temp(n), v))));
+    f.verify().expect("well made");
     f.simplify(Precision::F32);
     f.verify().expect("well made");
-    let offsets: Vec<Value> = stored(&f, 0)
-        .iter()
-        .map(|node| match node {
-            Node::Relative { offset, .. } => *offset,
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    assert!(offsets[0] == offsets[2] && offsets[0] == offsets[3] && offsets[0] != offsets[1], "{f}");
-    let offsets =
-        f.blocks[0].insts.iter().filter(|(_, i)| matches!(i, Inst::Def(v) if matches!(f.node(*v), Node::Offset(_))));
-    assert_eq!(offsets.count(), 2, "{f}");
+    let defined = |b: usize| {
+        let insts = f.blocks[b].insts.iter();
+        insts.filter_map(|(_, inst)| if let Inst::Def(v) = inst { Some(*v) } else { None }).collect::<Vec<_>>()
+    };
+    assert_eq!([0, 1, 2, 3].map(defined).concat(), [loaded, sums[0], products[0], products[1], products[2]], "{f}");
+    let stored: Vec<Inst> = f.blocks[3].insts.iter().map(|(_, inst)| *inst).skip(3).collect();
+    assert_eq!(stored, [(3, sums[0]), (4, products[2])].map(|(n, v)| Inst::Store(Mem::Temp(n), v)), "{f}");
+}
+
+#[test]
+fn a_merge_skips_what_it_overwrites() {
+    // A merge of `a` and `b`, one that reads it, and what this one reads instead: as its old value, as
+    // its new one.
+    let [x, y, xy, yz] = [0b1000, 0b0100, 0b1100, 0b0110].map(WriteMask::new);
+    let (a, b) = (Some(Node::Uniform(1)), Some(Node::Uniform(2)));
+    for (below, mask, instead) in
+        [(x, y, [None, a]), (y, y, [a, b]), (yz, y, [None, b]), (y, yz, [a, None]), (xy, yz, [None, None])]
+    {
+        for (side, wanted) in instead.into_iter().enumerate() {
+            let mut f = func(|f| {
+                let [a, b, other] = [1, 2, 3].map(|n| f.value(Node::Uniform(n)));
+                let inner = f.value(Node::Merge { mask: below, old: a, new: b });
+                let [old, new] = if side == 0 { [inner, other] } else { [other, inner] };
+                // The merge below has another reader, so it stays.
+                vec![inner, f.value(Node::Merge { mask, old, new })]
+            });
+            f.simplify(Precision::F32);
+            f.verify().expect("well made");
+            let [inner, Node::Merge { old, new, .. }] = stored(&f, 0)[..] else { panic!("{f}") };
+            assert_eq!(*f.node([old, new][side]), wanted.unwrap_or(inner), "{below} {mask} {side} {f}");
+        }
+    }
 }

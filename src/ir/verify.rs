@@ -9,6 +9,7 @@
 //!    run or emits.
 //! 6. Only relative uniforms use the offset of an address register.
 
+use super::order::{dominates, dominators};
 use super::{Block, BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::Pc;
 use std::collections::HashSet;
@@ -54,18 +55,18 @@ impl Func {
             }
         }
         let defined_in = self.definitions()?;
-        let dominators = self.dominators();
+        let (places, dominators) = self.dominators();
+        let dominates = |d: usize, b: usize| match (places[d], places[b]) {
+            (Some(d), Some(b)) => dominates(&dominators, d, b),
+            _ => false,
+        };
         for (b, block) in self.blocks.iter().enumerate() {
             // Values that this block defines before the current instruction.
             let mut here: HashSet<Value> = block.params.iter().copied().collect();
             let readable = |v: Value, here: &HashSet<Value>| {
                 self.nodes.get(v.0 as usize).is_some_and(Node::is_leaf)
                     || here.contains(&v)
-                    || defined_in
-                        .get(v.0 as usize)
-                        .copied()
-                        .flatten()
-                        .is_some_and(|d| d != b && dominates(&dominators, d, b))
+                    || defined_in.get(v.0 as usize).copied().flatten().is_some_and(|d| d != b && dominates(d, b))
             };
             let mut stores = false;
             for &(pc, inst) in &block.insts {
@@ -173,43 +174,19 @@ impl Func {
         Ok(defined_in)
     }
 
-    /// Each block's immediate dominator (its own number for block 0 and unreachable blocks), by the
-    /// iteration of Cooper, Harvey and Kennedy. Correct for any block order, and fast because
-    /// blocks are in reverse postorder.
-    fn dominators(&self) -> Vec<usize> {
+    /// The place of each block in reverse postorder, and the dominators of these places. `None`:
+    /// unreachable.
+    fn dominators(&self) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
         let order = self.reverse_postorder();
-        let mut rank = vec![usize::MAX; self.blocks.len()];
-        order.iter().enumerate().for_each(|(n, &b)| rank[b] = n);
-        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.blocks.len()];
-        for &b in &order {
-            self.blocks[b].term.edges().for_each(|e| before[e.to].push(b));
-        }
-        let mut idom: Vec<Option<usize>> = vec![None; self.blocks.len()];
-        idom[0] = Some(0);
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for &b in &order[1..] {
-                let mut new = None;
-                for &p in before[b].iter().filter(|p| idom[**p].is_some()) {
-                    let mut a = p;
-                    let Some(mut c) = new else {
-                        new = Some(p);
-                        continue;
-                    };
-                    while a != c {
-                        let up = |x: usize| idom[x].unwrap_or(0);
-                        if rank[a] > rank[c] { a = up(a) } else { c = up(c) }
-                    }
-                    new = Some(a);
-                }
-                if idom[b] != new {
-                    idom[b] = new;
-                    changed = true;
-                }
+        let mut places = vec![None; self.blocks.len()];
+        order.iter().enumerate().for_each(|(place, &b)| places[b] = Some(place));
+        let mut before = vec![Vec::new(); order.len()];
+        for (place, &b) in order.iter().enumerate() {
+            for to in self.blocks[b].term.edges().filter_map(|edge| places[edge.to]) {
+                before[to].push(place);
             }
         }
-        idom.into_iter().enumerate().map(|(b, d)| d.unwrap_or(b)).collect()
+        (places, dominators(&before))
     }
 
     fn has_type(&self, v: Value, ty: Type) -> bool {
@@ -228,14 +205,6 @@ impl Func {
         }
         ok
     }
-}
-
-/// Whether every path to `b` goes through `a`.
-fn dominates(idom: &[usize], a: usize, mut b: usize) -> bool {
-    while b != a && idom[b] != b {
-        b = idom[b];
-    }
-    a == b
 }
 
 #[cfg(test)]
@@ -479,38 +448,5 @@ mod tests {
             f.blocks[3].insts.push((0, Inst::Def(NEW)));
         });
         assert_eq!(loads, None);
-    }
-
-    #[test]
-    fn dominators_of_a_loop_with_two_entries() {
-        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; 6 is unreachable.
-        let to = [vec![1, 2], vec![2], vec![1, 3], vec![5, 4], vec![5], vec![], vec![5]];
-        let blocks = to.iter().map(|to| {
-            let test = BranchTest::Bool { id: 0, value: true };
-            block(
-                &[],
-                &[],
-                match to[..] {
-                    [yes, no] => Terminator::Branch { test, yes: edge(yes, &[]), no: edge(no, &[]) },
-                    [to] => Terminator::Goto(edge(to, &[])),
-                    _ => Terminator::Exit(Exit::End),
-                },
-            )
-        });
-        let f = Func { entry: Entry::vertex(0), form: Form::Ssa, nodes: Vec::new(), blocks: blocks.collect() };
-        let idom = f.dominators();
-        assert_eq!(idom, [0, 0, 0, 2, 3, 3, 6]);
-        for (a, b, wanted) in [
-            (0, 5, true),
-            (2, 5, true),
-            (3, 4, true),
-            (4, 5, false),
-            (1, 2, false),
-            (5, 3, false),
-            (0, 6, false),
-            (6, 6, true),
-        ] {
-            assert_eq!(dominates(&idom, a, b), wanted, "{a} over {b}");
-        }
     }
 }
