@@ -34,15 +34,15 @@ pub(super) fn reverse_postorder<I: DoubleEndedIterator<Item = usize>>(
 }
 
 /// The immediate dominator of each block: the last other one that every path to it goes through. Blocks
-/// are in reverse postorder, `before` are the predecessors of each. `None`: the first block, or an
-/// unreachable one (Cooper, Harvey, Kennedy, 2001).
-pub(crate) fn dominators(before: &[Vec<usize>]) -> Vec<Option<usize>> {
-    let mut found: Vec<Option<usize>> = vec![None; before.len()];
+/// are in reverse postorder. `None`: the first block, or an unreachable one (Cooper, Harvey, Kennedy,
+/// 2001).
+pub(crate) fn dominators(predecessors: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut found: Vec<Option<usize>> = vec![None; predecessors.len()];
     let mut changed = true;
     while changed {
         changed = false;
-        for block in 1..before.len() {
-            let known = before[block].iter().copied().filter(|&from| from == 0 || found[from].is_some());
+        for block in 1..predecessors.len() {
+            let known = predecessors[block].iter().copied().filter(|&from| from == 0 || found[from].is_some());
             let new = known.reduce(|mut a, mut b| {
                 while a != b {
                     if a < b {
@@ -133,8 +133,8 @@ mod tests {
     #[test]
     fn dominators_of_a_loop_with_two_entries() {
         // 0 -> 1, 2; 1 <-> 2; 2 -> 3; 3 -> 4, 5; 4 -> 5; 6 is unreachable, 6 -> 5.
-        let before = [vec![], vec![0, 2], vec![0, 1], vec![2], vec![3], vec![3, 4, 6], vec![]];
-        let dominators = dominators(&before);
+        let predecessors = [vec![], vec![0, 2], vec![0, 1], vec![2], vec![3], vec![3, 4, 6], vec![]];
+        let dominators = dominators(&predecessors);
         assert_eq!(dominators, [None, Some(0), Some(0), Some(2), Some(3), Some(3), None]);
         for (above, block, wanted) in [
             (0, 5, true),

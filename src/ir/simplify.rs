@@ -2,8 +2,8 @@
 //!
 //! Passes, in order: fold constants through [`crate::isa::numeric`] and branches on them; remove
 //! redundant block parameters; remove stores of unchanged registers; resolve merges of which one
-//! side is dead; share equal values; remove dead code. Observable effects stay: stores, emits,
-//! exits.
+//! side is dead or overwritten; share equal values; remove dead code. Observable effects stay: stores,
+//! emits, exits.
 
 use super::analysis::{XYZW, operand_components};
 use super::order::{dominators, reverse_postorder};
@@ -32,7 +32,7 @@ impl Replacements {
     }
 }
 
-/// A merge without the merges below it of which it takes nothing that they merge.
+/// A merge that reads past the merges in its sources, where it takes components of one side only.
 fn shortened(node: Node, nodes: &[Node]) -> Node {
     let Node::Merge { mask, mut old, mut new } = node else { return node };
     let taken = mask.component_bits();
@@ -40,15 +40,15 @@ fn shortened(node: Node, nodes: &[Node]) -> Node {
         Node::Merge { mask, old, new } => Some((mask.component_bits(), old, new)),
         _ => None,
     };
-    while let Some((below, further, _)) = merged(old)
-        && below & !taken == 0
+    while let Some((inner, past, _)) = merged(old)
+        && inner & !taken == 0
     {
-        old = further;
+        old = past;
     }
-    while let Some((below, further, written)) = merged(new)
-        && (below & taken == 0 || taken & !below == 0)
+    while let Some((inner, past, written)) = merged(new)
+        && (inner & taken == 0 || taken & !inner == 0)
     {
-        new = if below & taken == 0 { further } else { written };
+        new = if inner & taken == 0 { past } else { written };
     }
     Node::Merge { mask, old, new }
 }
@@ -306,37 +306,41 @@ impl Func {
             }
         }
         self.apply(&mut by);
+        for i in 0..self.nodes.len() {
+            self.nodes[i] = shortened(self.nodes[i], &self.nodes);
+        }
     }
 
     /// Global value numbering: where a value dominates an equal one, only the first remains. Code
     /// generation has no such pass. In the SSA form a load is not repeated, and all other nodes depend on
     /// their operands alone.
     fn share_values(&mut self) {
-        /// A way through the tree of dominators.
+        /// A step of a walk over the dominator tree.
         enum Visit {
             Enter(usize),
             Leave(usize),
         }
-        let mut before = vec![Vec::new(); self.blocks.len()];
+        let mut predecessors = vec![Vec::new(); self.blocks.len()];
         for (from, block) in self.blocks.iter().enumerate() {
-            block.term.edges().for_each(|edge| before[edge.to].push(from));
+            block.term.edges().for_each(|edge| predecessors[edge.to].push(from));
         }
-        let mut below = vec![Vec::new(); self.blocks.len()];
-        for (b, dominator) in dominators(&before).into_iter().enumerate() {
+        let mut children = vec![Vec::new(); self.blocks.len()];
+        for (b, dominator) in dominators(&predecessors).into_iter().enumerate() {
             if let Some(dominator) = dominator {
-                below[dominator].push(b);
+                children[dominator].push(b);
             }
         }
-        // The last value of a node, and its block: it counts where that dominates, until the way leaves it.
-        let mut last = HashMap::with_capacity(self.nodes.len());
+        // The latest value of each node, and its block. It serves the subtree of that block, so until the
+        // walk leaves it. Removal from the map would hash each node again.
+        let mut latest = HashMap::with_capacity(self.nodes.len());
         let mut left = vec![false; self.blocks.len()];
         let mut by = Replacements::new(self.nodes.len());
         for (i, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_leaf()) {
-            let (_, first) = *last.entry(*node).or_insert((0, Value(i as u32)));
+            let (_, first) = *latest.entry(*node).or_insert((0, Value(i as u32)));
             by.set(Value(i as u32), first);
         }
-        let mut visits = vec![Visit::Enter(0)];
-        while let Some(visit) = visits.pop() {
+        let mut walk = vec![Visit::Enter(0)];
+        while let Some(visit) = walk.pop() {
             let b = match visit {
                 Visit::Enter(b) => b,
                 Visit::Leave(b) => {
@@ -344,14 +348,13 @@ impl Func {
                     continue;
                 }
             };
-            visits.push(Visit::Leave(b));
-            visits.extend(below[b].iter().map(|&b| Visit::Enter(b)));
+            walk.push(Visit::Leave(b));
+            walk.extend(children[b].iter().map(|&child| Visit::Enter(child)));
             self.blocks[b].insts.retain(|&(_, inst)| {
                 let Inst::Def(v) = inst else { return true };
-                self.nodes[v.0 as usize].map_uses(|v| by.get(v));
-                let node = shortened(self.nodes[v.0 as usize], &self.nodes);
-                self.nodes[v.0 as usize] = node;
-                let (at, first) = last.entry(node).or_insert((b, v));
+                let node = &mut self.nodes[v.0 as usize];
+                node.map_uses(|operand| by.get(operand));
+                let (at, first) = latest.entry(*node).or_insert((b, v));
                 if left[*at] {
                     (*at, *first) = (b, v);
                 }

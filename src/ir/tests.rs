@@ -353,7 +353,7 @@ fn equal_values_are_shared_where_one_dominates() {
 }
 
 #[test]
-fn a_merge_skips_what_it_overwrites() {
+fn a_merge_reads_past_merges_of_which_it_takes_one_side() {
     // A merge of `a` and `b`, one that reads it, and what this one reads instead: as its old value, as
     // its new one.
     let [x, y, xy, yz] = [0b1000, 0b0100, 0b1100, 0b0110].map(WriteMask::new);

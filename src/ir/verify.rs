@@ -180,13 +180,13 @@ impl Func {
         let order = self.reverse_postorder();
         let mut places = vec![None; self.blocks.len()];
         order.iter().enumerate().for_each(|(place, &b)| places[b] = Some(place));
-        let mut before = vec![Vec::new(); order.len()];
+        let mut predecessors = vec![Vec::new(); order.len()];
         for (place, &b) in order.iter().enumerate() {
             for to in self.blocks[b].term.edges().filter_map(|edge| places[edge.to]) {
-                before[to].push(place);
+                predecessors[to].push(place);
             }
         }
-        (places, dominators(&before))
+        (places, dominators(&predecessors))
     }
 
     fn has_type(&self, v: Value, ty: Type) -> bool {
