@@ -17,6 +17,30 @@ use crate::jit::abi::{
 use crate::jit::emit::memory::aligned;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, SourceLoc, types};
+use std::collections::HashMap;
+
+/// What the EMITs before the present one stored, if it runs after all of them. Strips emit the same
+/// colour and often the same position again: a copy from record to record is shorter than a further
+/// transpose and guard.
+#[derive(Default)]
+pub(super) struct StoredOutputs {
+    /// The block that this holds for, and for its only successor.
+    block: usize,
+    /// The displacement of the present record from the first one of these EMITs.
+    record: i32,
+    /// For each value the displacement of its register from that record.
+    registers: HashMap<Value, i32>,
+}
+
+impl StoredOutputs {
+    /// Enters a block: all is kept if it runs directly after the present one, whatever happens there.
+    pub(super) fn enter(&mut self, block: usize, predecessors: &[usize]) {
+        if predecessors != [self.block] {
+            self.registers.clear();
+        }
+        self.block = block;
+    }
+}
 
 impl BatchLowering<'_, '_> {
     /// Stores the parameters of the next EMITs in the frame.
@@ -43,12 +67,22 @@ impl BatchLowering<'_, '_> {
         for &(pc, n, value) in outputs {
             let written = self.plan.written[usize::from(n)];
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
-            self.guard(value, written);
+            let present = self.emitted.record;
+            let stored = self.emitted.registers.get(&value).map(|stored| stored - present);
+            if stored.is_none() {
+                self.guard(value, written);
+            }
             if written == XYZW {
-                let columns = [0, 1, 2, 3].map(|c| self.component(value, c));
-                let rows = self.clif().transposed(columns, XYZW);
+                let rows = match stored {
+                    Some(stored) => records.map(|record| self.b.ins().load(types::F32X4, aligned(), record, stored)),
+                    None => {
+                        let columns = [0, 1, 2, 3].map(|c| self.component(value, c));
+                        let rows = self.clif().transposed(columns, XYZW);
+                        rows.map(|row| row.expect("all components are wanted"))
+                    }
+                };
+                self.emitted.registers.insert(value, present + emitted_output(n));
                 for (row, &record) in rows.into_iter().zip(&records) {
-                    let row = row.expect("all components are wanted");
                     self.b.ins().store(aligned(), row, record, emitted_output(n));
                 }
                 continue;
@@ -67,6 +101,7 @@ impl BatchLowering<'_, '_> {
         }
         let next = self.b.ins().iadd_imm_s(record, i64::from(EMITTED));
         self.b.ins().store(aligned(), next, self.frame, BATCH_CURSOR);
+        self.emitted.record += EMITTED;
     }
 
     /// Moves on to the records of the next group, if this one's are full.

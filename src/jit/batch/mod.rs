@@ -47,6 +47,7 @@ use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use emission::StoredOutputs;
 use fold_loads::LoadFolding;
 use hoist::Hoisted;
 use policy::{BatchPlan, BatchShape, BatchVariant};
@@ -115,6 +116,8 @@ struct BatchLowering<'a, 'f> {
     indices: HashMap<Value, (u8, u8)>,
     /// Components whose guard is pending: NaN means a bailout.
     guards: Vec<clif::Value>,
+    /// What EMITs on the only way to the present block stored.
+    emitted: StoredOutputs,
     /// Stores the number of vertices done, and returns.
     exit: clif::Block,
     /// The target of groups that bail out.
@@ -191,6 +194,7 @@ pub(crate) fn lower(
         folding: LoadFolding::new(func, plan, machine.aarch64, variant.interleaved),
         indices: relative::indices(func, plan),
         guards: Vec::new(),
+        emitted: StoredOutputs::default(),
         exit,
         bailout,
         all_lanes_tests: HashSet::new(),
@@ -274,8 +278,10 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 self.values[param.0 as usize] = Some(lowered);
             }
         }
-        let mut predecessors = vec![0; func.blocks.len()];
-        func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| predecessors[edge.to] += 1);
+        let mut predecessors = vec![Vec::new(); func.blocks.len()];
+        for (from, block) in func.blocks.iter().enumerate() {
+            block.term.edges().for_each(|edge| predecessors[edge.to].push(from));
+        }
         self.b.switch_to_block(self.header);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let groups = self.interleaved.then(|| {
@@ -295,6 +301,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.shared_inputs);
             self.rows.clear();
+            if matches!(block.term, Terminator::Exit(Exit::End) | Terminator::Goto(_) | Terminator::Branch { .. }) {
+                self.emitted.enter(id, &predecessors[id]);
+            }
             self.start_block();
             block.params.iter().for_each(|param| self.check(*param));
             let mut stores = Vec::new();
@@ -328,7 +337,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     self.load_inputs(edge.args.iter().copied());
                     // The only successor, if it is lowered next and has no other predecessor, can
                     // test these guards with its own.
-                    if edge.to != id + 1 || predecessors[edge.to] > 1 {
+                    if edge.to != id + 1 || predecessors[edge.to].len() > 1 {
                         self.test_guards(BailoutReason::GuardBeforeGoto);
                     }
                     let args = self.arguments(edge);

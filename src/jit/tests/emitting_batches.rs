@@ -141,6 +141,38 @@ fn values_of_an_earlier_emit_have_guards() {
 }
 
 #[test]
+fn a_value_that_is_emitted_again_is_the_same_in_every_record() {
+    let bodies = [
+        // To other registers of the same record and of later ones.
+        " mov r0, v0\n mul r0, r0, v1\n setemit 0\n mov o0, r0\n mov o1, v2\n mov o3, r0\n emit\n setemit 1, prim\n mov o0, v2\n \
+         mov o1, r0\n mov o3, v2\n emit\n setemit 2\n mov o0, r0\n mov o1, r0\n mov o3, v1\n emit",
+        // By one arm of a branch, and after both.
+        " mov r0, v0\n mul r0, r0, v1\n ifu b0\n setemit 0\n mov o0, r0\n emit\n .else\n setemit 1\n mov o0, v2\n emit\n mov o0, v3\n \
+         emit\n .end\n setemit 2, prim\n mov o0, r0\n emit\n mov o0, v2\n emit",
+        // Before a loop, in it, and after it.
+        " mov r0, v0\n mul r0, r0, v1\n setemit 0\n mov o0, r0\n emit\n for i0\n setemit 1, prim\n mov o0, v2\n emit\n mov o0, r0\n \
+         emit\n .end\n setemit 2\n mov o0, v2\n emit\n mov o0, r0\n emit",
+    ];
+    let mut uniforms = Uniforms::new();
+    uniforms.i[0] = [2, 0, 1, 0];
+    for body in bodies {
+        let pair = Pair::new(body, 1 << 20);
+        for b0 in [true, false] {
+            uniforms.b = u16::from(b0);
+            for size in [8, 9, 33] {
+                pair.compare(&uniforms, &unit(), &inputs(size));
+            }
+            for zero in 0..16 {
+                let mut inputs = inputs(16);
+                (inputs[zero][0], inputs[zero][1]) = ([0.0; 4], [f32::INFINITY; 4]);
+                pair.compare(&uniforms, &unit(), &inputs);
+            }
+        }
+        assert!(pair.groups() > 20 && pair.native.stats().bailouts > 0, "{body}: {:?}", pair.native.stats());
+    }
+}
+
+#[test]
 fn registers_that_no_invocation_writes_come_from_the_current_bank() {
     // One and two EMITs; whole registers, and components.
     let bodies = [
