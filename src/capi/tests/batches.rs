@@ -129,7 +129,7 @@ fn a_batch_of_one_has_the_rules_of_all() {
             for (n, wrong) in wrong.into_iter().enumerate() {
                 assert_eq!(run(wrong), PJ_INVALID_ARGUMENT, "{backend} {n}: {}", last_error());
             }
-            let misaligned = ran.as_mut_ptr().wrapping_byte_add(4);
+            let misaligned = one.ran.wrapping_byte_add(4);
             assert_eq!(run(PjBatch { ran: misaligned, ..one }), PJ_MISALIGNED, "{backend}");
             for bank in 0..4 {
                 // SAFETY: no run uses the unit meanwhile.
