@@ -532,13 +532,17 @@ typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, 
 int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit,
                void *user);
 
-/* A vertex that EMIT sent; the host treats it as in pj_emit_fn. Alignment: 16 bytes. */
+/*
+ * A vertex that EMIT sent; the host treats it as in pj_emit_fn. Alignment: 64 bytes, so that the
+ * parameters and the first three outputs share a cache line.
+ */
 typedef struct pj_emitted {
-    pj_registers outputs; /* o0-o15, see pj_emit_buffer.output_mask */
     uint32_t vertex;      /* vertex slot 0-3 */
     uint32_t primitive;   /* 0 or 1 */
     uint32_t winding;     /* 0 or 1 */
     uint32_t reserved;    /* 0 */
+    pj_registers outputs; /* o0-o15, see pj_emit_buffer.output_mask */
+    uint32_t padding[12]; /* any bits */
 } pj_emitted;
 
 /*

@@ -243,7 +243,7 @@ static int32_t try_batch(void *structure, void *context)
 static int32_t try_emitting_batch(void *structure, void *context)
 {
     const struct running *with = (const struct running *)context;
-    static pj_emitted vertices[3];
+    static pj_emitted vertices[3] __attribute__((aligned(64)));
     size_t passed = 0;
     pj_emit_buffer buffer;
     memset(&buffer, 0, sizeof buffer);

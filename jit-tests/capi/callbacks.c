@@ -169,7 +169,7 @@ static void buffers_of_every_capacity(uint32_t crosscheck)
         CHECK((capacity < VERTICES) == (got.count > 0));
         receive_full(&got, buffer.vertices, buffer.count);
         CHECK(want.count == VERTICES);
-        CHECK(memcmp(want.vertices, got.vertices, VERTICES * sizeof *got.vertices) == 0);
+        CHECK(same_vertices(want.vertices, got.vertices, VERTICES));
         CHECK(memcmp(unit, other, sizeof *unit) == 0);
         free(buffer.vertices);
         free(got.vertices);
@@ -234,7 +234,7 @@ static void batches_into_buffers(uint32_t crosscheck)
             CHECK(ran == size && buffer.count <= capacities[k]);
             CHECK(got.count + buffer.count == 3 * size);
             receive_full(&got, buffer.vertices, buffer.count);
-            CHECK(memcmp(want.vertices, got.vertices, 3 * size * sizeof *got.vertices) == 0);
+            CHECK(same_vertices(want.vertices, got.vertices, 3 * size));
             CHECK(memcmp(unit, other, sizeof *unit) == 0);
             free(buffer.vertices);
             free(unit);

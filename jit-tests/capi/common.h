@@ -88,11 +88,11 @@ static inline void vertex_code_from(uint32_t n, uint32_t code[COUNT(vertex_code)
         code[k] += n << 12;
 }
 
-/* A zeroed block of exactly `bytes` bytes, aligned to 16: tools detect the first byte beyond. */
+/* A zeroed block of exactly `bytes` bytes, aligned to a cache line: tools detect the first byte beyond. */
 static inline void *block(size_t bytes)
 {
     void *memory = NULL;
-    if (posix_memalign(&memory, 16, bytes ? bytes : 1) != 0)
+    if (posix_memalign(&memory, 64, bytes ? bytes : 1) != 0)
         abort();
     memset(memory, 0, bytes);
     return memory;
@@ -224,6 +224,16 @@ struct running {
 };
 
 /* A pj_full_fn that counts vertices. */
+/* Whether emitted vertices are equal, without their padding. */
+static inline int same_vertices(const pj_emitted *a, const pj_emitted *b, size_t count)
+{
+    size_t n;
+    for (n = 0; n < count; n++)
+        if (memcmp(&a[n], &b[n], offsetof(pj_emitted, padding)) != 0)
+            return 0;
+    return 1;
+}
+
 static inline void count_full(void *user, const pj_emitted *vertices, size_t count)
 {
     CHECK(vertices != NULL && count > 0);

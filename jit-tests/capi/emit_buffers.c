@@ -29,7 +29,7 @@ static void invalid_emit_buffers(struct running *with)
     buffer.full = count_full;
     buffer.vertices = NULL;
     EXPECT(PJ_NULL, try_emit_buffer(&buffer, with));
-    for (n = 1; n < 16; n++) {
+    for (n = 1; n < 64; n++) {
         buffer.vertices = (pj_emitted *)(void *)((unsigned char *)vertices + n);
         EXPECT(PJ_MISALIGNED, try_emit_buffer(&buffer, with));
     }
@@ -151,7 +151,7 @@ static void overlapping_emit_buffers(struct running *with)
         const size_t capacity = 1 + random_number() % 4, bytes = capacity * sizeof(pj_emitted);
         const size_t unit = random_number() % (ARENA - sizeof(pj_unit)) & ~(size_t)15;
         const size_t uniforms = random_number() % (ARENA - sizeof(pj_uniforms)) & ~(size_t)15;
-        const size_t vertices = random_number() % (ARENA - bytes) & ~(size_t)15;
+        const size_t vertices = random_number() % (ARENA - bytes) & ~(size_t)63;
         const size_t inside = random_number() % (ARENA - sizeof(pj_emit_buffer)) & ~(size_t)7;
         const int apart = !overlap(inside, sizeof(pj_emit_buffer), unit, sizeof(pj_unit)) &&
                           !overlap(inside, sizeof(pj_emit_buffer), uniforms, sizeof(pj_uniforms)) && n % 2;

@@ -20,13 +20,13 @@ use std::slice;
 pub type PjFullFn = unsafe extern "C" fn(*mut c_void, *const PjEmitted, usize);
 
 #[derive(Clone, Copy)]
-#[repr(C, align(16))]
+#[repr(C, align(64))]
 pub struct PjEmitted {
-    pub outputs: Registers,
     pub vertex: u32,
     pub primitive: u32,
     pub winding: u32,
     pub reserved: u32,
+    pub outputs: Registers,
 }
 
 // Native code stores an `EmittedVertex` where the host reads a `pj_emitted`.

@@ -235,5 +235,4 @@ pub(crate) fn emitted_output(n: u8) -> i32 {
 pub(crate) const EMITTED_PARAMETERS: i32 = offset_of!(EmittedVertex, vertex) as i32;
 
 // One vector store writes all parameters.
-const _: () =
-    assert!(EMITTED_PARAMETERS + VEC4 == EMITTED && offset_of!(EmittedVertex, reserved) + 4 == EMITTED as usize);
+const _: () = assert!(offset_of!(EmittedVertex, reserved) as i32 + 4 == EMITTED_PARAMETERS + VEC4);

@@ -34,7 +34,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             inputs, outputs, divergent_branches, reserved
         }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, reserved, ran }
-        "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
+        "pj_emitted" PjEmitted { vertex, primitive, winding, reserved, outputs }
         "pj_emit_buffer" PjEmitBuffer { struct_size, vertices, capacity, count, full, user, output_mask }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
