@@ -14,7 +14,8 @@ use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
 use crate::engine::{CancelFlag, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{BatchExit, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
+use crate::semantics::{SEMANTICS, Semantics};
+use crate::state::{BatchExit, EmitState, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -88,7 +89,7 @@ pub(super) struct Geometry {
     /// The fewest vertices whose invocations run [together](super::invocations); `usize::MAX`: none do.
     pub(super) together_from: usize,
     plan: OutputPlan,
-    /// Whether the sink takes [`Semantics`](crate::semantics::Semantics).
+    /// Whether the sink takes [`Semantics`].
     sends_semantics: bool,
     topology: Topology,
 }
@@ -219,6 +220,8 @@ impl Geometry {
             triangles: &mut context.report.triangles,
             sends_semantics: self.sends_semantics,
             sink: context.sink,
+            slots: [[1.0; SEMANTICS]; 4],
+            mapped: 0,
         };
         let BatchExit { exit, ran } = run(context.shader, uniforms, unit, &mut emitter);
         context.report.geometry_runs += ran as u64;
@@ -254,32 +257,62 @@ pub(super) fn compact(mut mask: u16, outputs: &[Vec4]) -> Attributes {
     vectors
 }
 
+/// Emitted vertices -> triangles. A vertex is mapped once, when it arrives: most are in several
+/// triangles.
 pub(super) struct AssemblyEmitter<'a> {
     plan: &'a OutputPlan,
     topology: Topology,
     assembly: &'a mut Assembly,
     triangles: &'a mut u64,
     sink: &'a mut dyn Sink,
-    /// Whether the sink takes [`Semantics`](crate::semantics::Semantics).
+    /// Whether the sink takes [`Semantics`].
     sends_semantics: bool,
+    /// The unit's vertex slots, mapped. What no output is mapped to is 1.
+    slots: [Semantics; 4],
+    /// The slots that are mapped: those that a vertex of this run fills.
+    mapped: u8,
 }
 
 impl Emitter for AssemblyEmitter<'_> {
+    fn vertex(&mut self, outputs: &Registers, how: EmitState) {
+        self.map(usize::from(how.vertex & 3), outputs);
+    }
+
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        if self.mapped & 7 != 7 {
+            self.map_earlier(vertices);
+        }
         let forms_lists = matches!(self.topology, Topology::List | Topology::Geometry);
         if forms_lists && self.assembly.pending() == 0 && self.sends_semantics {
             // They are a triangle by themselves.
-            let [a, b, c] = vertices;
-            let vertices = if winding && self.topology == Topology::Geometry { [b, a, c] } else { [a, b, c] };
-            self.sink.triangles(vertices.map(|v| self.plan.map_semantics(v)).as_flattened(), &[[0, 1, 2]]);
+            let exchanged = winding && self.topology == Topology::Geometry;
+            let order = if exchanged { [1, 0, 2] } else { [0, 1, 2] };
+            self.sink.triangles(self.slots[..3].as_flattened(), &[order]);
             *self.triangles += 1;
             return;
         }
         // In [`Topology::Geometry`] three vertices complete one triangle, so the flag applies to
         // the same triangle whichever of them completes it.
-        for vertex in vertices {
-            let vertex = self.plan.map_semantics(vertex);
-            *self.triangles += u64::from(self.assembly.push(self.topology, &vertex, winding, self.sink));
+        for vertex in &self.slots[..3] {
+            *self.triangles += u64::from(self.assembly.push(self.topology, vertex, winding, self.sink));
+        }
+    }
+}
+
+impl AssemblyEmitter<'_> {
+    fn map(&mut self, slot: usize, outputs: &Registers) {
+        // Each vertex writes the same numbers of its slot.
+        self.plan.map(outputs.as_flattened(), &mut self.slots[slot]);
+        self.mapped |= 1 << slot;
+    }
+
+    /// Maps the vertices of earlier runs.
+    #[cold]
+    fn map_earlier(&mut self, vertices: [&Registers; 3]) {
+        for (slot, outputs) in vertices.into_iter().enumerate() {
+            if self.mapped >> slot & 1 == 0 {
+                self.map(slot, outputs);
+            }
         }
     }
 }

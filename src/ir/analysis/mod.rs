@@ -8,6 +8,7 @@
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
 //! | `ranges` | in float24, which results are proved to need no flush, no limit, no canonical zero? | the same |
 //! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
+//! | `settled` | does one run settle what later runs read? | one look at the stores of each END |
 //! | `effects` | which register components does an instruction read and write? | one look at it |
 //! | `carried` | which registers does a run read that an earlier run left? So may the vertices of a batch run in any order? | a fixed point over all blocks |
 //! | `longest_run` | how many words does a run execute at most? | two searches for each loop |
@@ -23,6 +24,7 @@ pub(crate) mod longest_run;
 mod nan_taint;
 #[cfg_attr(not(feature = "jit"), allow(dead_code))] // only native code asks
 pub(crate) mod ranges;
+mod settled;
 mod uniformity;
 
 #[cfg(test)]
@@ -146,6 +148,20 @@ impl Func {
             }
         }
         incoming
+    }
+
+    /// The definition that a component copies, through merges and moves.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // only code for groups asks
+    pub(crate) fn origin(&self, mut value: Value, mut component: u8) -> (Value, u8) {
+        loop {
+            match *self.node(value) {
+                Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },
+                Node::Alu { op: VectorOp::MOV, src: [u, ..] } if !u.negate => {
+                    (value, component) = (u.value, u.swizzle.component(component.into()) as u8);
+                }
+                _ => return (value, component),
+            }
+        }
     }
 
     /// The least set of values that contains those for which `source` holds and is closed under

@@ -5,7 +5,7 @@
 //! [which outputs](super::aos_cost) are computed so.
 
 use super::aos_cost::moves;
-use super::matrix_product::{self, Column, Factor, MatrixEntry, matrix_product};
+use super::matrix_product::{Column, Factor, MatrixEntry, matrix_product};
 use super::{BatchLowering, Hoisted, inputs};
 use crate::ir::analysis::ranges::Narrowing;
 use crate::ir::analysis::{Components, XYZW, components, operand_components, source_components};
@@ -152,7 +152,7 @@ impl BatchLowering<'_, '_> {
     fn aos_matrix_product(&mut self, value: Value, live: Components, terms: &[(Factor, Column)]) -> AosVector {
         self.set_location(value);
         if let Some(ranges) = &self.plan.ranges {
-            let dots = components(live).map(|c| matrix_product::origin(self.func, value, c));
+            let dots = components(live).map(|c| self.func.origin(value, c));
             self.narrowing = dots.fold(Narrowing::default(), |all, (dot, c)| all.or(ranges.narrowing(dot, c)));
         }
         self.folding.broadcasts = !self.plan.is_float24();

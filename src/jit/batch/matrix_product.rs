@@ -41,7 +41,7 @@ pub(super) fn matrix_product(func: &Func, value: Value, live: Components) -> Opt
     let mut common: Option<(DotOp, Use)> = None;
     let mut rows: [Option<(u8, Use)>; 4] = [None; 4];
     for c in components(live) {
-        let (dot, _) = origin(func, value, c);
+        let (dot, _) = func.origin(value, c);
         let Node::Alu { op: VectorOp::Dot(op), src: [a, b, _] } = *func.node(dot) else {
             return None;
         };
@@ -78,24 +78,11 @@ pub(super) fn matrix_product(func: &Func, value: Value, live: Components) -> Opt
 }
 
 fn factor_of(func: &Func, value: Value, component: u8) -> Option<Factor> {
-    let (value, c) = origin(func, value, component);
+    let (value, c) = func.origin(value, component);
     match *func.node(value) {
         Node::Input(n) => Some(Factor::Input(n, c)),
         Node::Uniform(n) => Some(Factor::Uniform(n, c)),
         Node::Const(bits) => Some(Factor::Const(bits[usize::from(c)])),
         _ => None,
-    }
-}
-
-/// The definition that a component copies, through merges and moves.
-pub(super) fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
-    loop {
-        match *func.node(value) {
-            Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },
-            Node::Alu { op: VectorOp::MOV, src: [u, ..] } if !u.negate => {
-                (value, component) = (u.value, u.swizzle.component(component.into()) as u8);
-            }
-            _ => return (value, component),
-        }
     }
 }

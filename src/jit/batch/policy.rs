@@ -135,6 +135,8 @@ pub(crate) struct BatchPlan {
     pub(crate) always_ends: bool,
     /// Whether the program emits: its code stores emitted vertices only.
     pub(crate) emits: bool,
+    /// Whether groups read what an invocation before them must have left.
+    pub(crate) needs_settled: bool,
     /// Whether code returns the reason of its bailout, for tests.
     pub(crate) counts_bailouts: bool,
 }
@@ -158,10 +160,14 @@ impl BatchPlan {
             return Err(NoBatchCode::TooLarge);
         }
         let emits = registers.dependence == Some(Dependence::Emits);
+        // After the first invocation, none depends on another.
+        let settles = emits && func.settles(registers.carried);
         let dependence = match registers.dependence {
             // The order of vertices is kept, so only registers matter. All invocations must take the same
             // path: groups have an EMIT for every lane or for none, and no register is kept by some.
-            Some(Dependence::Emits) if !registers.carried.is_empty() => Some(Dependence::Carried(registers.carried)),
+            Some(Dependence::Emits) if !registers.carried.is_empty() && !settles => {
+                Some(Dependence::Carried(registers.carried))
+            }
             Some(Dependence::Emits) if func.divergent_branches() != 0 => Some(Dependence::EmitsOnPaths),
             Some(Dependence::Emits) => None,
             other => other,
@@ -205,6 +211,7 @@ impl BatchPlan {
             // All runs take the same path, so none relies on this.
             always_ends: false,
             emits: true,
+            needs_settled: !registers.carried.is_empty(),
             counts_bailouts: false,
             func,
         })
@@ -266,6 +273,7 @@ impl BatchPlan {
             written,
             always_ends,
             emits: false,
+            needs_settled: false,
             counts_bailouts,
         })
     }

@@ -30,9 +30,16 @@ impl BatchRun<'_, '_, '_> {
     pub(super) fn run_emitting(&mut self, code: &BatchCode, batch: &mut Batch<'_>) -> BatchExit {
         let groups_end = self.count.saturating_sub(2) / GROUP * GROUP;
         let hint = code.emits.as_ref().expect("the code emits");
-        let mut groups = Groups::new(code, self.context.memory, hint.load(Ordering::Relaxed));
-        // `at` is a multiple of a group, so the bank is that of the batch's start.
         let mut at = 0;
+        if code.needs_settled && groups_end > 0 && !self.cancel.is_set() {
+            self.group_in_order(batch, at);
+            if !self.result.goes_on() {
+                return self.result;
+            }
+            at = GROUP;
+        }
+        let mut groups = Groups::new(code, self.context.memory, hint.load(Ordering::Relaxed));
+        // Whole groups run, so the bank stays that of the first one's start.
         while at < groups_end && !self.cancel.is_set() {
             let (ran, bailed_out) = groups.run(self.context.emitter, batch, at..groups_end);
             self.kernel.count_groups((ran / GROUP) as u32);
@@ -41,12 +48,7 @@ impl BatchRun<'_, '_, '_> {
             if !bailed_out {
                 continue;
             }
-            let BatchContext { memory, ref mut emitter, next } = *self.context;
-            let mut emitter = Counting { emitter: &mut **emitter, count: 0 };
-            let mut context = BatchContext { memory, emitter: &mut emitter, next };
-            let group = BatchRun::new(self.kernel, &mut context, batch).in_order_outlined(batch, at..at + GROUP);
-            let emits = emitter.count / GROUP;
-            self.result.count_group(group.exit, group.ran);
+            let emits = self.group_in_order(batch, at);
             if !self.result.goes_on() {
                 return self.result;
             }
@@ -61,6 +63,16 @@ impl BatchRun<'_, '_, '_> {
             }
         }
         self.in_order_outlined(batch, at..self.count)
+    }
+
+    /// Runs the invocations of the group at `at` in order. How many vertices each emits.
+    fn group_in_order(&mut self, batch: &mut Batch<'_>, at: usize) -> usize {
+        let BatchContext { memory, ref mut emitter, next } = *self.context;
+        let mut emitter = Counting { emitter: &mut **emitter, count: 0 };
+        let mut context = BatchContext { memory, emitter: &mut emitter, next };
+        let group = BatchRun::new(self.kernel, &mut context, batch).in_order_outlined(batch, at..at + GROUP);
+        self.result.count_group(group.exit, group.ran);
+        emitter.count / GROUP
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct BatchCode {
     kept_outputs: Vec<KeptOutput>,
     /// Of a program that emits: the vertices of an invocation, in the last batch whose groups bailed out.
     pub(super) emits: Option<AtomicUsize>,
+    /// Whether groups read what an invocation before them must have left.
+    pub(super) needs_settled: bool,
     pub(crate) bailouts: BailoutCounts,
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
@@ -75,6 +77,7 @@ impl BatchCode {
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
             emits,
+            needs_settled: plan.needs_settled,
             bailouts: BailoutCounts::default(),
             chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
             cancel: cancel.clone(),

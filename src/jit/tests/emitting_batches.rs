@@ -173,6 +173,47 @@ fn a_value_that_is_emitted_again_is_the_same_in_every_record() {
 }
 
 #[test]
+fn one_invocation_settles_what_the_others_read() {
+    let settled = [
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n mov r4, c5",
+        // As mGBA does: some components, as factors.
+        " mov r4.xy, v1\n mov r1, v0\n dp4 r1.x, r1, r4\n setemit 0, prim\n mov o0, r1\n emit\n mov r4.zw, c5.zyyy",
+        // The first invocation emits more vertices, or fewer.
+        " cmp c6.xx, gt, gt, r4.xx\n ifc cmp.x\n setemit 0\n mov o0, v0\n emit\n .end\n setemit 1, prim\n mov o0, v1\n \
+         emit\n mov r4, c5\n add r4, r4, r4",
+        " cmp c6.xx, lt, lt, r4.xx\n ifc cmp.x\n setemit 0\n mov o0, v0\n emit\n .end\n setemit 1, prim\n mov o0, v1\n \
+         emit\n mov r4, c5\n add r4, r4, r4",
+    ];
+    let others = [
+        // Each leaves another value,
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n mov r4, v1",
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n add r4, c5, r4",
+        // one of two, or that of before.
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n ifu b0\n mov r4, c5\n .else\n mov r4, c6\n .end",
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n ifu b1\n mov r4, c5\n .end",
+        // They take turns.
+        " add r1, r4, v0\n setemit 0, prim\n mov o0, r1\n emit\n cmp c6.xx, gt, gt, r4.xx\n ifc cmp.x\n mov r4, c7\n end\n \
+         .end\n mov r4, c5",
+        // The parameters of SETEMIT.
+        " mov o0, v0\n emit\n setemit 1, prim",
+    ];
+    let mut uniforms = Uniforms::new();
+    (uniforms.c[5], uniforms.c[6], uniforms.c[7]) = ([-2.5, 3.0, 0.25, 7.0], [1.0; 4], [9.0; 4]);
+    uniforms.b = 1;
+    for (n, body) in settled.into_iter().chain(others).enumerate() {
+        let pair = Pair::new(body, 1 << 20);
+        for first in [9.0, f32::INFINITY, -1.0] {
+            let mut unit = unit();
+            unit.r[4] = [first; 4];
+            for size in [8, 9, 12, 33, 70] {
+                pair.compare(&uniforms, &unit, &inputs(size));
+            }
+        }
+        assert_eq!(pair.groups() > 0, n < settled.len(), "{body}: {:?}", pair.native.stats());
+    }
+}
+
+#[test]
 fn registers_that_no_invocation_writes_come_from_the_current_bank() {
     // One and two EMITs; whole registers, and components.
     let bodies = [
