@@ -223,7 +223,6 @@ struct running {
     pj_uniforms *uniforms;
 };
 
-/* A pj_full_fn that counts vertices. */
 /* Whether emitted vertices are equal, without their padding. */
 static inline int same_vertices(const pj_emitted *a, const pj_emitted *b, size_t count)
 {
@@ -234,6 +233,7 @@ static inline int same_vertices(const pj_emitted *a, const pj_emitted *b, size_t
     return 1;
 }
 
+/* A pj_full_fn that counts vertices. */
 static inline void count_full(void *user, const pj_emitted *vertices, size_t count)
 {
     CHECK(vertices != NULL && count > 0);

@@ -424,6 +424,15 @@ impl Func {
         self.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| *i == Inst::Emit)
     }
 
+    /// For each block the blocks with an edge to it, one for each edge.
+    pub(crate) fn predecessors(&self) -> Vec<Vec<usize>> {
+        let mut predecessors = vec![Vec::new(); self.blocks.len()];
+        for (from, block) in self.blocks.iter().enumerate() {
+            block.term.edges().for_each(|edge| predecessors[edge.to].push(from));
+        }
+        predecessors
+    }
+
     /// A new value. The caller adds its definition to a block if the node is not a leaf.
     pub fn value(&mut self, node: Node) -> Value {
         self.nodes.push(node);

@@ -320,12 +320,8 @@ impl Func {
             Enter(usize),
             Leave(usize),
         }
-        let mut predecessors = vec![Vec::new(); self.blocks.len()];
-        for (from, block) in self.blocks.iter().enumerate() {
-            block.term.edges().for_each(|edge| predecessors[edge.to].push(from));
-        }
         let mut children = vec![Vec::new(); self.blocks.len()];
-        for (b, dominator) in dominators(&predecessors).into_iter().enumerate() {
+        for (b, dominator) in dominators(&self.predecessors()).into_iter().enumerate() {
             if let Some(dominator) = dominator {
                 children[dominator].push(b);
             }

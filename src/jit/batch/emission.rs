@@ -24,7 +24,7 @@ use std::collections::HashMap;
 /// transpose and guard.
 #[derive(Default)]
 pub(super) struct StoredOutputs {
-    /// The block that this holds for, and for its only successor.
+    /// The block at whose end this holds.
     block: usize,
     /// The displacement of the present record from the first one of these EMITs.
     record: i32,
@@ -33,7 +33,7 @@ pub(super) struct StoredOutputs {
 }
 
 impl StoredOutputs {
-    /// Enters a block: all is kept if it runs directly after the present one, whatever happens there.
+    /// Enters a block. The records still hold the values if it runs after the present block only.
     pub(super) fn enter(&mut self, block: usize, predecessors: &[usize]) {
         if predecessors != [self.block] {
             self.registers.clear();

@@ -278,10 +278,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 self.values[param.0 as usize] = Some(lowered);
             }
         }
-        let mut predecessors = vec![Vec::new(); func.blocks.len()];
-        for (from, block) in func.blocks.iter().enumerate() {
-            block.term.edges().for_each(|edge| predecessors[edge.to].push(from));
-        }
+        let predecessors = func.predecessors();
         self.b.switch_to_block(self.header);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let groups = self.interleaved.then(|| {
@@ -301,7 +298,8 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.shared_inputs);
             self.rows.clear();
-            if matches!(block.term, Terminator::Exit(Exit::End) | Terminator::Goto(_) | Terminator::Branch { .. }) {
+            // Blocks that bail out emit nothing, and lie between a fuel check and where it goes on.
+            if !matches!(block.term, Terminator::Exit(exit) if exit != Exit::End) {
                 self.emitted.enter(id, &predecessors[id]);
             }
             self.start_block();

@@ -57,16 +57,10 @@ pub(super) struct Emissions {
 impl Emissions {
     /// Of a function that emits.
     pub(super) fn new(func: &Func) -> Emissions {
-        let mut predecessors = vec![None; func.blocks.len()];
-        let mut edges = vec![0; func.blocks.len()];
+        let only = |all: &Vec<usize>| if let [from] = all[..] { Some(from) } else { None };
+        let mut predecessors: Vec<Option<usize>> = func.predecessors().iter().map(only).collect();
         // The function begins with block 0.
-        edges[0] = 1;
-        for (id, block) in func.blocks.iter().enumerate() {
-            for edge in block.term.edges() {
-                edges[edge.to] += 1;
-                predecessors[edge.to] = (edges[edge.to] == 1).then_some(id);
-            }
-        }
+        predecessors[0] = None;
         Emissions { predecessors, written: func.outputs_written(), ..Emissions::default() }
     }
 
