@@ -24,9 +24,11 @@
 //! | `diagnostics` | state and programs of a draw | what looks wrong ([`Notes`]) |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | vertices | vertex outputs, in drawing order |
+//! | `prefetch` | a draw that begins | its data in the near caches |
 //! | `few_vertices` | at most 12 vertices | their triangles, by little code |
 //! | `vertex_cache` | an index | the outputs of an earlier run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
+//! | `lanes` | one to four components | vectors of four |
 //! | `output_mapping` | output registers | the rasteriser's input |
 //! | `rows` | mapped vertices | slices of triangles |
 //! | `sink` | slices of triangles | the host |
@@ -91,11 +93,13 @@ mod hand_over;
 mod host_draw;
 mod inputs;
 mod invocations;
+mod lanes;
 mod limits;
 mod notes;
 mod output_mapping;
 #[cfg(feature = "gpu-code")]
 mod placement;
+mod prefetch;
 mod program_cache;
 mod report;
 mod rows;
@@ -359,26 +363,41 @@ impl Gpu {
         }
     }
 
+    /// A write that comes with each draw, or any other. What is rare is out of line.
     #[inline(never)]
     fn write_with_effect(&mut self, id: u16, value: u32, mask: u8) -> Effect {
-        let (old, new) = self.state.registers.write(id, value, mask);
         let kind = Kind::of(id);
+        let comes_with_draws = match kind {
+            // Of this register games write the other bytes.
+            Kind::GeometryUse => mask & 1 == 0,
+            _ => matches!(kind, Kind::Restart | Kind::DrawArrays | Kind::DrawElements | Kind::FixedIndex),
+        };
+        if !comes_with_draws {
+            return self.write_rarely(id, value, mask);
+        }
+        self.store(id, value, mask);
+        match kind {
+            Kind::Restart => self.state.assembly.restart(),
+            Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
+            Kind::DrawElements => return Effect::Draw(Draw::Elements),
+            Kind::FixedIndex if self.state.fixed.select(value, mask) => self.state.geometry_input.discard(),
+            _ => {}
+        }
+        Effect::None
+    }
+
+    #[inline(never)]
+    fn write_rarely(&mut self, id: u16, value: u32, mask: u8) -> Effect {
+        let kind = Kind::of(id);
+        let (old, new) = self.state.registers.write(id, value, mask);
         if kind.configures_draws() && (old ^ new) & configuring_bits(id) != 0 {
             self.forget_configuration();
         }
         match kind {
-            Kind::Unused | Kind::Stored | Kind::Configuration => {}
+            Kind::Unused | Kind::Stored | Kind::Configuration | Kind::GeometryUse => {}
             Kind::Topology => {
                 if Topology::from_register(old) != Topology::from_register(new) {
                     self.state.assembly.restart();
-                }
-            }
-            Kind::Restart => self.state.assembly.restart(),
-            Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
-            Kind::DrawElements => return Effect::Draw(Draw::Elements),
-            Kind::FixedIndex => {
-                if self.state.fixed.select(value, mask) {
-                    self.state.geometry_input.discard();
                 }
             }
             Kind::FixedData => return self.push_fixed(value),

@@ -43,6 +43,12 @@ use std::sync::Arc;
 pub struct Shader(pub(super) Arc<Compiled>);
 
 impl Shader {
+    /// Whether a run needs no kernel now.
+    #[inline]
+    pub(crate) fn is_direct(&self) -> bool {
+        self.0.direct().get().is_some()
+    }
+
     /// Runs one vertex on `unit`: inputs in `unit.v`, results in [`Unit::outputs`]. Vertices that a
     /// geometry program emits are dropped; see [`Shader::run_geometry`].
     #[inline]

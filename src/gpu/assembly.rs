@@ -203,6 +203,12 @@ impl Assembler {
         (self.count, self.oldest) = (vertices.len(), 0);
     }
 
+    /// Whether a primitive is incomplete.
+    #[inline(always)]
+    pub(super) fn is_pending(&self) -> bool {
+        self.count > 0
+    }
+
     /// The numbers of the incomplete primitive's vertices.
     #[inline(always)]
     pub(super) fn pending(&self) -> [Option<u32>; 2] {

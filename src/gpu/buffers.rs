@@ -35,6 +35,12 @@ pub(super) struct Buffers {
 #[inline]
 pub(super) fn resize(buffer: &mut Vec<Vec4>, len: usize) {
     if buffer.len() < len {
-        buffer.resize(len, [0.0; 4]);
+        grow(buffer, len);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn grow(buffer: &mut Vec<Vec4>, len: usize) {
+    buffer.resize(len, [0.0; 4]);
 }

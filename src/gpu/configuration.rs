@@ -70,6 +70,12 @@ impl DrawConfiguration {
         }
     }
 
+    /// Loads what a draw of few vertices reads of it. See [`prefetch`](super::prefetch).
+    #[inline(always)]
+    pub(super) fn prefetch(&self) -> u32 {
+        self.plan.format().stride() as u32 ^ u32::from(self.output_mask) ^ self.fetch.prefetch()
+    }
+
     /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an
     /// incomplete primitive holds more than the sink's format.
     #[inline(always)]

@@ -55,12 +55,12 @@ impl Gpu {
         self.diagnostics = Diagnostics { is_on, ..Diagnostics::default() };
     }
 
-    /// The report of a draw with its notes; none while they are off.
+    /// Adds notes to the report of a draw; none while they are off.
     #[inline]
-    pub(super) fn noted(&mut self, source: Source, report: Report) -> Report {
+    pub(super) fn note(&mut self, source: Source, report: &mut Report) {
         match self.diagnostics.is_on {
-            true => Report { notes: report.notes | self.notes(source), ..report },
-            false => Report { notes: Notes::default(), ..report },
+            true => report.notes |= self.notes(source),
+            false => report.notes = Notes::default(),
         }
     }
 

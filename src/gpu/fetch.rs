@@ -14,7 +14,7 @@ pub(super) mod streams;
 use super::Attributes;
 use super::registers::*;
 use crate::isa::Stage;
-use crate::state::{Vec4, Vertices};
+use crate::state::{Registers, Vec4, Vertices};
 pub use convert::ComponentType;
 use convert::Element;
 
@@ -178,6 +178,20 @@ impl FetchPlan {
         plan
     }
 
+    /// Loads the plan. See [`prefetch`](super::prefetch).
+    #[inline(always)]
+    pub(super) fn prefetch(&self) -> u32 {
+        let array = self.arrays.first().map_or(0, |array| array.stride);
+        let attribute = self.attributes.first().map_or(0, |attribute| attribute.offset);
+        array ^ attribute ^ self.constants.len() as u32
+    }
+
+    /// The number of arrays that a draw reads.
+    #[inline]
+    pub(super) fn arrays(&self) -> usize {
+        self.arrays.len()
+    }
+
     /// Registers that take a default attribute, and which.
     pub(super) fn default_attributes(&self) -> &[(u8, u8)] {
         &self.constants
@@ -191,6 +205,14 @@ impl FetchPlan {
             rows.iter_mut().skip(register.into()).step_by(stride).for_each(|to| *to = value);
         }
     }
+
+    /// [`FetchPlan::constants`] of the input registers of a unit.
+    #[inline]
+    pub(super) fn constants_of_unit(&self, defaults: &Attributes, to: &mut Registers) {
+        for &(register, attribute) in &self.constants {
+            to[usize::from(register)] = defaults[usize::from(attribute)];
+        }
+    }
 }
 
 /// The vertices of a group, counted from the draw's lowest.
@@ -202,26 +224,26 @@ pub(super) enum Selection<'a> {
     Listed(&'a [u32]),
 }
 
-/// The arrays of one draw.
-pub(super) struct Fetch<'p, 'a> {
+/// The arrays of one draw, `N` at most.
+pub(super) struct Fetch<'p, 'a, const N: usize = ARRAYED> {
     plan: &'p FetchPlan,
     /// The bytes of each array, from the draw's lowest vertex on.
-    slices: [&'a [u8]; ARRAYED],
+    slices: [&'a [u8]; N],
     /// Whether memory lacks bytes of an array.
     pub(super) is_short: bool,
 }
 
-impl<'p, 'a> Fetch<'p, 'a> {
-    /// The vertices from `lowest` to `highest`.
+impl<'p, 'a, const N: usize> Fetch<'p, 'a, N> {
+    /// The vertices from `lowest` to `highest`. No bytes of arrays beyond `N`.
     #[inline]
     pub(super) fn new(
         plan: &'p FetchPlan,
         registers: &RegisterFile,
         memory: &'a dyn Memory,
         [lowest, highest]: [u64; 2],
-    ) -> Fetch<'p, 'a> {
+    ) -> Fetch<'p, 'a, N> {
         // Not moved: it is large.
-        let mut fetch = Fetch { plan, slices: [&[]; ARRAYED], is_short: false };
+        let mut fetch = Fetch { plan, slices: [&[]; N], is_short: false };
         let base = base(registers);
         for (slice, array) in fetch.slices.iter_mut().zip(&plan.arrays) {
             let stride = u64::from(array.stride);
@@ -235,11 +257,17 @@ impl<'p, 'a> Fetch<'p, 'a> {
         fetch
     }
 
+    /// Array `n` of the plan, and its bytes.
+    #[inline(always)]
+    fn array_bytes(&self, n: usize) -> (&'p Array, &'a [u8]) {
+        (&self.plan.arrays[n], self.slices[n])
+    }
+
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`
     /// registers each.
     pub(super) fn rows(&self, selection: Selection<'_>, rows: &mut [Vec4], stride: usize) {
         for &ArrayAttribute { register, array, offset, ref element } in &self.plan.attributes {
-            let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
+            let (array, slice) = self.array_bytes(array.into());
             let bytes = slice.get(offset as usize..).unwrap_or_default();
             let column = convert::Column { rows: &mut *rows, stride, register: register.into() };
             element.convert(bytes, array.stride, selection, column);
@@ -251,7 +279,7 @@ impl<'p, 'a> Fetch<'p, 'a> {
     #[inline]
     pub(super) fn vertex(&self, n: u64, to: &mut [Vec4]) {
         for &ArrayAttribute { register, array, offset, ref element } in &self.plan.attributes {
-            let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
+            let (array, slice) = self.array_bytes(array.into());
             let at = usize::try_from(n * u64::from(array.stride) + u64::from(offset)).unwrap_or(usize::MAX);
             element.convert_one(slice.get(at..).unwrap_or_default(), &mut to[usize::from(register)]);
         }

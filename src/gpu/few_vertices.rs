@@ -15,10 +15,11 @@ use super::deferred_run::DeferredRun;
 use super::draw;
 use super::geometry::GeometryContext;
 use super::limits::Budget;
+use super::program_cache::ProgramCache;
 use super::report::Report;
 use super::upload::ShaderState;
-use super::{Gpu, Sink, State};
-use crate::engine::{CancelFlag, Shader};
+use super::{Gpu, Sink, State, UploadStats};
+use crate::engine::{CancelFlag, Engine, Shader};
 use crate::isa::Stage;
 use crate::state::{Batch, Exit, Registers, Vertices, VerticesMut};
 
@@ -56,10 +57,7 @@ impl<'a> FewVertices<'a> {
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
-        let geometry = configuration
-            .geometry
-            .as_ref()
-            .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
+        let geometry = configuration.geometry.as_ref().map(|_| geometry_shader(geometry, engine, state, upload_stats));
         let (assembler, carried, rows) = Default::default();
         FewVertices {
             cancel,
@@ -200,7 +198,17 @@ impl<'a> FewVertices<'a> {
         let rows = &mut self.buffers.rows;
         rows.assemble(&mut self.assembler, ids);
         self.report.triangles = rows.send_assembled(plan.format().stride(), carried, self.rows, self.sink);
-        let assembly = &mut self.state.assembly;
+        if self.assembler.is_pending() {
+            self.save_vertices();
+        }
+        self.assembler.save_counts(&mut self.state.assembly);
+    }
+
+    /// Saves the vertices of the incomplete primitive.
+    #[inline(never)]
+    fn save_vertices(&mut self) {
+        let (plan, carried) = (&self.configuration.plan, self.carried);
+        let (assembly, rows) = (&mut self.state.assembly, &self.buffers.rows);
         for (to, id) in assembly.vertices.iter_mut().zip(self.assembler.pending()) {
             // Others stay where they are: `Assembler::push` never moves a vertex.
             let Some(row) = id.and_then(|id| (id as usize).checked_sub(carried)) else { continue };
@@ -209,7 +217,6 @@ impl<'a> FewVertices<'a> {
                 false => self.configuration.map_saved(&self.buffers.outputs, row, to),
             }
         }
-        self.assembler.save_counts(assembly);
     }
 
     /// Sends vertices to the geometry unit.
@@ -226,4 +233,15 @@ impl<'a> FewVertices<'a> {
         self.buffers.ids = list;
         self.buffers.ids.clear();
     }
+}
+
+// Not inlined: few draws use the geometry unit.
+#[inline(never)]
+fn geometry_shader<'a>(
+    cache: &'a mut ProgramCache,
+    engine: &Engine,
+    state: &State,
+    stats: &mut UploadStats,
+) -> &'a Shader {
+    cache.get(engine, &state.geometry, state.registers.entry(Stage::Geometry), stats)
 }

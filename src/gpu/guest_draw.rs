@@ -18,12 +18,15 @@ use super::registers::{NUMVERTICES, RegisterFile, VERTEX_OFFSET};
 use super::report::Report;
 use super::{Draw, Gpu, Sink};
 use crate::fp_mode::DefaultMode;
-use crate::isa::REGS;
 use crate::semantics::SEMANTICS;
 use crate::state::{Exit, Vec4};
 
 /// Indices that are assembled together; a multiple of three.
 const INDICES: usize = 12 << 10;
+
+/// Up to this many arrays of few vertices are fetched vertex by vertex: the slices of more would take three cache
+/// lines in each draw. Most games interleave their attributes in one array.
+const FEW_ARRAYS: usize = 4;
 
 /// What a host chooses for a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,20 +55,22 @@ impl Gpu {
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        self.prefetch();
         let _mode = DefaultMode::enter();
         self.state.geometry_input.discard();
         let count = wanted(&self.state.registers, options);
         let mut report = Report::default();
         let is_small = count as usize <= FEW;
         match draw {
-            Draw::Arrays if is_small => self.few_arrays(memory, count as usize, sink, &mut report),
+            Draw::Arrays if is_small && self.few_arrays(memory, count as usize, sink, &mut report) => {}
             Draw::Elements if is_small && self.few_elements(memory, count as usize, options, sink, &mut report) => {}
             _ if count as usize <= SMALL_BATCH && self.small_batch(draw, memory, count as usize, sink, &mut report) => {
             }
             _ => report = self.draw_many(draw, memory, options, sink),
         }
         report.limited |= count < self.state.registers.get(NUMVERTICES);
-        self.noted(Source::Memory, report)
+        self.note(Source::Memory, &mut report);
+        report
     }
 
     #[inline(never)]
@@ -127,10 +132,13 @@ impl Gpu {
         true
     }
 
-    /// Draws few vertices in order.
+    /// Draws few vertices in order. False: nothing happened, since they are in many arrays.
     #[inline(never)]
-    fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) {
+    fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) -> bool {
         let mut draw = FewVertices::new(self, sink, report);
+        if draw.configuration.fetch.arrays() > FEW_ARRAYS {
+            return false;
+        }
         let count = draw.begin(count);
         if let Some(last) = (count as u64).checked_sub(1) {
             let first = u64::from(draw.state.registers.get(VERTEX_OFFSET));
@@ -143,10 +151,11 @@ impl Gpu {
             }
         }
         draw.finish_in_order();
+        true
     }
 
     /// Draws the vertices of few indices: each runs once, in the order of its first index. False: nothing
-    /// happened, since they may run more often, or some are counts.
+    /// happened, since they may run more often, some are counts, or they are in many arrays.
     #[inline(never)]
     fn few_elements(
         &mut self,
@@ -159,7 +168,10 @@ impl Gpu {
         let mut draw = FewVertices::new(self, sink, report);
         let is_independent = draw.shader.has_independent_vertices();
         // A cache of as many vertices as there are indices keeps all of them.
-        if draw.configuration.counts_vertices() || !is_independent && usize::from(options.vertex_cache) < FEW {
+        if draw.configuration.counts_vertices()
+            || !is_independent && usize::from(options.vertex_cache) < FEW
+            || draw.configuration.fetch.arrays() > FEW_ARRAYS
+        {
             return false;
         }
         let count = draw.begin(count);
@@ -198,9 +210,7 @@ impl Gpu {
             sent = n + 1;
         }
         if is_independent && last_ran != last && draw.report.vertex_exit == Exit::End {
-            // The unit is as the vertex of the last index leaves it.
-            fetch.vertex(u64::from(last - least), draw.inputs());
-            draw.run_unit();
+            draw.run_again(&fetch, u64::from(last - least));
         }
         draw.finish(ids[..sent].iter().map(|&id| id.into()));
         true
@@ -218,7 +228,7 @@ impl<'a> FewVertices<'a> {
     #[inline(always)]
     fn fetch_batch(&mut self, memory: &dyn Memory, first: u64, count: usize) {
         let plan = &self.configuration.fetch;
-        let fetch = Fetch::new(plan, &self.state.registers, memory, [first, first + count as u64 - 1]);
+        let fetch: Fetch<'_, '_> = Fetch::new(plan, &self.state.registers, memory, [first, first + count as u64 - 1]);
         self.report.notes |= Notes::MEMORY.when(fetch.is_short);
         resize(&mut self.buffers.inputs, count * plan.stride);
         let inputs = &mut self.buffers.inputs[..count * plan.stride];
@@ -229,12 +239,19 @@ impl<'a> FewVertices<'a> {
     /// The arrays of vertices of this range. Stores the default attributes in the unit, where they stay,
     /// because no run changes its input registers.
     #[inline(always)]
-    fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
+    fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm, FEW_ARRAYS> {
         let plan = &self.configuration.fetch;
         let fetch = Fetch::new(plan, &self.state.registers, memory, range);
         self.report.notes |= Notes::MEMORY.when(fetch.is_short);
-        plan.constants(&self.state.fixed.defaults, &mut self.state.vertex.unit.v, REGS);
+        plan.constants_of_unit(&self.state.fixed.defaults, &mut self.state.vertex.unit.v);
         fetch
+    }
+
+    /// Runs a vertex that ran before others, so that the unit is as the vertex of the last index leaves it.
+    #[inline(never)]
+    fn run_again(&mut self, fetch: &Fetch<'_, '_, FEW_ARRAYS>, n: u64) {
+        fetch.vertex(n, self.inputs());
+        self.run_unit();
     }
 }
 

@@ -81,8 +81,8 @@ impl Gpu {
         let count = active.take_wanted(options);
         active.buffers.streams.clear();
         let handed = if count == 0 { None } else { active.hand_over(code, draw, memory, count) };
-        let report = active.report;
-        let report = self.noted(NoteSource::Memory, report);
+        let mut report = active.report;
+        self.note(NoteSource::Memory, &mut report);
         let (sources, strides, vertices, whole) = handed.unwrap_or_else(|| {
             let none = std::array::from_fn(|_| Source::Guest(&[]));
             (none, [0; STREAMS], 0, true)

@@ -25,8 +25,9 @@ impl Gpu {
     ) -> Report {
         let _mode = DefaultMode::enter();
         self.state.geometry_input.discard();
-        let report = ActiveDraw::new(self, sink).vertices(vertices.into_iter());
-        self.noted(Source::Host, report)
+        let mut report = ActiveDraw::new(self, sink).vertices(vertices.into_iter());
+        self.note(Source::Host, &mut report);
+        report
     }
 
     /// Draws the vertices that `indices` select, as
@@ -45,21 +46,24 @@ impl Gpu {
         self.state.geometry_input.discard();
         let mut draw = ActiveDraw::new(self, sink);
         let registers = draw.configuration.attribute_registers();
-        let report =
+        let mut report =
             draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), vertex_cache);
-        self.noted(Source::Host, report)
+        self.note(Source::Host, &mut report);
+        report
     }
 
     /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
     /// input of the geometry unit continues until immediate mode is selected again.
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
+        self.prefetch();
         let _mode = DefaultMode::enter();
         let mut report = Report::default();
         match vertices.len() <= FEW {
             true => self.few_attributes(vertices, sink, &mut report),
             false => report = self.many_attributes(vertices, sink),
         }
-        self.noted(Source::Immediate, report)
+        self.note(Source::Immediate, &mut report);
+        report
     }
 
     #[inline(always)]

@@ -30,7 +30,7 @@ impl Gpu {
         };
         let (Some(&least), Some(&greatest)) = (vertices.iter().min(), vertices.iter().max()) else { return Vec::new() };
         let plan = FetchPlan::new(registers);
-        let fetch = Fetch::new(&plan, registers, memory, [least, greatest]);
+        let fetch: Fetch<'_, '_> = Fetch::new(&plan, registers, memory, [least, greatest]);
         let inputs = |n: u64| {
             let mut to = [[0.0; 4]; REGS];
             plan.constants(&self.state.fixed.defaults, &mut to, REGS);

@@ -1,11 +1,13 @@
 //! Output registers of a vertex -> the rasteriser's input: an [`OutputMap`] applied, colours
 //! clamped.
 //!
-//! [`OutputPlan`] maps one vertex, or the vertices of a batch, as moves of up to four components into
-//! the host's [`VertexFormat`].
+//! [`OutputPlan`] maps the vertices of a batch as moves of up to four components into the host's
+//! [`VertexFormat`]: a loop over the vertices for each width. One vertex takes a loop of its own for
+//! all widths, which touches a third of that code.
 //!
 //! This file must not know the registers of the GPU.
 
+use super::lanes::Lanes;
 use super::vertex_format::VertexFormat;
 use crate::semantics::{OutputMap, SEMANTICS, Semantics};
 use crate::state::Vec4;
@@ -32,7 +34,7 @@ impl Moves {
     fn new(runs: &[Run]) -> Moves {
         let (mut moves, mut ends, mut n) = ([[0; 2]; SEMANTICS], [0; KINDS.len()], 0);
         for ((width, is_clamped), end) in KINDS.into_iter().zip(&mut ends) {
-            for run in runs.iter().filter(|run| run.is_clamped == is_clamped) {
+            for run in runs.iter().filter(|run| run.is_clamped() == is_clamped) {
                 // A run begins with its widest moves.
                 let wider = KINDS.iter().filter(|&&(other, colour)| other > width && colour == is_clamped);
                 let done = wider.fold(0, |done, (other, _)| done + (run.count - done) / other * other);
@@ -68,15 +70,55 @@ impl Moves {
 }
 
 /// Consecutive components of an output register that go to consecutive numbers of a vertex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Run {
     /// The first one's number among the components of all output registers.
     from: u8,
+    to: u8,
     /// 1 to 4, all of one register.
     count: u8,
-    /// Whether they are colours.
-    is_clamped: bool,
-    to: u8,
+    /// The bits that stay of each, and the most that these may be, so that one loop serves colours as well.
+    kept: u32,
+    limit: i32,
+}
+
+impl Run {
+    fn new(from: u8, to: u8, is_clamped: bool) -> Run {
+        let (kept, limit) = if is_clamped { MAGNITUDE } else { (u32::MAX, i32::MAX) };
+        Run { from, to, count: 1, kept, limit }
+    }
+
+    fn is_clamped(&self) -> bool {
+        self.limit != i32::MAX
+    }
+
+    /// Moves the components of one vertex, as four whose others stay.
+    #[inline(always)]
+    fn apply(&self, outputs: &[f32], vertex: &mut [f32]) {
+        let (from, to) = (usize::from(self.from), usize::from(self.to));
+        let (Some(&[x, y, z, w]), Some([a, b, c, d])) = (outputs.get(from..from + 4), vertex.get_mut(to..to + 4))
+        else {
+            return self.apply_each(outputs, vertex);
+        };
+        let moved = [self.clamped(x), self.clamped(y), self.clamped(z), self.clamped(w)];
+        let old = [a.to_bits(), b.to_bits(), c.to_bits(), d.to_bits()];
+        let [x, y, z, w] = Lanes::first(self.count).merge(moved, old);
+        (*a, *b, *c, *d) = (f32::from_bits(x), f32::from_bits(y), f32::from_bits(z), f32::from_bits(w));
+    }
+
+    /// [`Run::apply`] where fewer than four numbers follow.
+    #[inline(never)]
+    fn apply_each(&self, outputs: &[f32], vertex: &mut [f32]) {
+        let (from, to) = (usize::from(self.from), usize::from(self.to));
+        let (Some(source), Some(target)) = (outputs.get(from..), vertex.get_mut(to..)) else { return };
+        let components = target.iter_mut().zip(source).take(self.count.into());
+        components.for_each(|(to, c)| *to = f32::from_bits(self.clamped(*c)));
+    }
+
+    #[inline(always)]
+    fn clamped(&self, c: f32) -> u32 {
+        limited(c, (self.kept, self.limit))
+    }
 }
 
 /// Outputs of vertices, and where they go.
@@ -103,10 +145,15 @@ impl Rows<'_> {
 
 /// An output map and a vertex format, as moves.
 #[derive(Clone, Debug)]
+#[repr(C)] // what a vertex alone needs comes first
 pub(super) struct OutputPlan {
     format: VertexFormat,
     /// Whether vertices are [`Semantics`].
     pub(super) is_default: bool,
+    run_count: u8,
+    /// The moves of one vertex.
+    runs: [Run; SEMANTICS],
+    /// The moves of many.
     moves: Moves,
     /// A vertex without outputs.
     unset: Vec<f32>,
@@ -125,18 +172,21 @@ impl OutputPlan {
             let Some(offset) = format.offset(semantic) else { continue };
             let (from, to, is_clamped) = (4 * register + component, offset as u8, COLOUR.contains(&semantic));
             let continues = |run: &&mut Run| {
-                let next = (run.from + run.count, run.to.checked_add(run.count), run.is_clamped);
+                let next = (run.from + run.count, run.to.checked_add(run.count), run.is_clamped());
                 component != 0 && next == (from, Some(to), is_clamped)
             };
             match runs.last_mut().filter(continues) {
                 Some(last) => last.count += 1,
-                None => runs.push(Run { from, count: 1, is_clamped, to }),
+                None => runs.push(Run::new(from, to, is_clamped)),
             }
         }
         let mut unset = vec![0.0; format.stride()];
         format.store(&[1.0; SEMANTICS], &mut unset);
         let moves = Moves::new(&runs);
-        OutputPlan { format, is_default: format == VertexFormat::default(), moves, unset, mask }
+        let run_count = runs.len() as u8;
+        runs.resize(SEMANTICS, Run::default());
+        let runs = runs.try_into().expect("no more runs than semantics");
+        OutputPlan { format, is_default: format == VertexFormat::default(), run_count, runs, moves, unset, mask }
     }
 
     /// The plan whose vertices are [`Semantics`].
@@ -158,8 +208,9 @@ impl OutputPlan {
     /// colours, at most 1, before it interpolates (observed on hardware, by yuriks).
     #[inline(always)]
     pub(super) fn map(&self, outputs: &[f32], vertex: &mut [f32]) {
-        // After the only row the positions are out of range.
-        self.moves.apply(outputs, outputs.len(), vertex, vertex.len());
+        for run in self.runs.get(..self.run_count.into()).unwrap_or_default() {
+            run.apply(outputs, vertex);
+        }
     }
 
     /// [`OutputPlan::map`] of a plan with the default format.
@@ -181,8 +232,16 @@ impl OutputPlan {
 /// an instruction for minima, which returns NaN for a signalling NaN on 64-bit Arm.
 #[inline(always)]
 fn clamped(c: f32) -> f32 {
+    f32::from_bits(limited(c, MAGNITUDE))
+}
+
+/// The bits that [`clamped`] keeps, and the most that these may be.
+const MAGNITUDE: (u32, i32) = (0x7FFF_FFFF, 1f32.to_bits() as i32);
+
+#[inline(always)]
+fn limited(c: f32, (kept, limit): (u32, i32)) -> u32 {
     // Signed, since SSE2 compares such numbers only.
-    f32::from_bits((c.abs().to_bits() as i32).min(1f32.to_bits() as i32) as u32)
+    ((c.to_bits() & kept) as i32).min(limit) as u32
 }
 
 #[cfg(test)]
@@ -223,7 +282,7 @@ mod tests {
             });
             let map = OutputMap::new(next() as u16, next() % 8, words);
             let offsets = std::array::from_fn(|n| (next() % 4 != 0).then_some(n as u8 * 2));
-            let formats = [VertexFormat::default(), VertexFormat::new(offsets, 50).expect("46 is below 50")];
+            let formats = [VertexFormat::default(), VertexFormat::new(offsets, 47).expect("46 is below 47")];
             let outputs: [Registers; 3] = std::array::from_fn(|_| {
                 std::array::from_fn(|_| {
                     std::array::from_fn(|_| match next() % 8 {

@@ -32,6 +32,12 @@ impl ProgramCache {
         ProgramCache { changed: true, shaders: Vec::new() }
     }
 
+    /// Loads a shader's entry. See [`prefetch`](super::prefetch).
+    #[inline(always)]
+    pub(super) fn prefetch(&self) -> bool {
+        self.shaders.first().is_some_and(|(_, shader)| shader.is_direct())
+    }
+
     /// Notes that a code word or descriptor has changed.
     pub(super) fn words_changed(&mut self) {
         self.changed = true;

@@ -58,9 +58,15 @@ impl Report {
     #[inline]
     pub(super) fn ends_now(&mut self, cancel: &CancelFlag) -> bool {
         if cancel.is_set() {
-            self.note_vertices(Exit::Cancelled);
+            self.note_cancelled();
         }
         self.ended()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_cancelled(&mut self) {
+        self.note_vertices(Exit::Cancelled);
     }
 
     /// Notes how runs of the vertex unit ended.

@@ -112,6 +112,17 @@ impl VertexRows {
         triangles.len() as u64
     }
 
+    /// Loads the first rows. See [`prefetch`](super::prefetch).
+    #[inline(always)]
+    pub(super) fn prefetch(&self) -> u32 {
+        let mut sum = self.triangles.first().map_or(0, |triangle| triangle[0]);
+        // Lines of 16 numbers.
+        if let Some(rows) = self.numbers.get(CARRIED * SEMANTICS..(CARRIED + 6) * SEMANTICS) {
+            rows.iter().step_by(16).for_each(|number| sum ^= number.to_bits());
+        }
+        sum
+    }
+
     /// A row, to be mapped.
     #[inline]
     pub(super) fn row_mut(&mut self, stride: usize, row: usize) -> &mut [f32] {

@@ -4,6 +4,7 @@
 //! attribute lacks. This file must not know arrays.
 
 use super::Selection;
+use crate::gpu::lanes::Lanes;
 use crate::state::Vec4;
 
 /// The type of an attribute's components in memory, little-endian.
@@ -23,27 +24,9 @@ pub enum ComponentType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) component: ComponentType,
+    /// Of four consecutive components in memory, those that the attribute has stay, and the others become
+    /// (0, 0, 0, 1).
     pub(super) components: u8,
-    fill: Fill,
-}
-
-/// What becomes of four consecutive components in memory: those that the attribute has stay, the
-/// others become (0, 0, 0, 1).
-// Values, not constants: a vector with constant lanes would be stored in parts, and a load of the
-// whole would wait for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fill {
-    kept: [u32; 4],
-    set: [u32; 4],
-}
-
-impl Fill {
-    #[inline(always)]
-    fn apply(&self, components: Vec4) -> Vec4 {
-        let component = |n: usize| f32::from_bits(components[n].to_bits() & self.kept[n] | self.set[n]);
-        // `array::map` is not always inlined.
-        [component(0), component(1), component(2), component(3)]
-    }
 }
 
 /// One register of each row.
@@ -60,12 +43,7 @@ impl Element {
         let component =
             [ComponentType::S8, ComponentType::U8, ComponentType::S16, ComponentType::F32][usize::from(bits & 3)];
         let components = (bits >> 2 & 3) + 1;
-        let is_kept = |n: usize| n < usize::from(components);
-        let fill = Fill {
-            kept: std::array::from_fn(|n| if is_kept(n) { u32::MAX } else { 0 }),
-            set: std::array::from_fn(|n| if is_kept(n) || n < 3 { 0 } else { 1f32.to_bits() }),
-        };
-        Element { component, components, fill }
+        Element { component, components }
     }
 
     /// Bytes of a component, which also align the attribute.
@@ -77,6 +55,11 @@ impl Element {
         }
     }
 
+    #[inline(always)]
+    fn lanes(self) -> &'static Lanes {
+        Lanes::first(self.components)
+    }
+
     pub(super) fn bytes(self) -> u32 {
         self.alignment() * u32::from(self.components)
     }
@@ -85,10 +68,10 @@ impl Element {
     #[inline(always)]
     pub(super) fn convert_one(&self, bytes: &[u8], to: &mut Vec4) {
         match self.component {
-            ComponentType::S8 => convert::<i8, 4>(self, bytes, to),
-            ComponentType::U8 => convert::<u8, 4>(self, bytes, to),
-            ComponentType::S16 => convert::<i16, 8>(self, bytes, to),
-            ComponentType::F32 => convert::<f32, 16>(self, bytes, to),
+            ComponentType::S8 => convert::<i8, 4>(self.lanes(), bytes, to),
+            ComponentType::U8 => convert::<u8, 4>(self.lanes(), bytes, to),
+            ComponentType::S16 => convert::<i16, 8>(self.lanes(), bytes, to),
+            ComponentType::F32 => convert::<f32, 16>(self.lanes(), bytes, to),
         }
     }
 
@@ -144,8 +127,14 @@ component!(i16, 2);
 component!(f32, 4);
 
 #[inline(always)]
-fn vector<T: Component<BYTES>, const BYTES: usize>(bytes: &[u8; BYTES], fill: &Fill) -> Vec4 {
-    fill.apply(T::read(bytes))
+fn vector<T: Component<BYTES>, const BYTES: usize>(bytes: &[u8; BYTES], lanes: &Lanes) -> Vec4 {
+    filled(T::read(bytes), lanes)
+}
+
+#[inline(always)]
+fn filled([x, y, z, w]: Vec4, lanes: &Lanes) -> Vec4 {
+    let [x, y, z, w] = lanes.fill([x.to_bits(), y.to_bits(), z.to_bits(), w.to_bits()]);
+    [f32::from_bits(x), f32::from_bits(y), f32::from_bits(z), f32::from_bits(w)]
 }
 
 /// Rows from which a loop without checks pays. The fewer of a small batch take the shorter loop, which touches half as
@@ -159,6 +148,8 @@ fn select<T: Component<BYTES>, const BYTES: usize>(
     selection: Selection<'_>,
     Column { rows, stride: row_stride, register }: Column<'_>,
 ) {
+    // A copy, which stays in registers.
+    let lanes = *element.lanes();
     let address = |n: u64| usize::try_from(n * u64::from(stride)).unwrap_or(usize::MAX);
     match selection {
         Selection::From(first) => {
@@ -168,14 +159,14 @@ fn select<T: Component<BYTES>, const BYTES: usize>(
                 // The strides are the lengths of chunks, so that the loop has no checks.
                 let mut count = 0;
                 for (chunk, row) in rest.chunks_exact(stride).zip(rows.chunks_exact_mut(row_stride)) {
-                    row[register] = vector::<T, BYTES>(chunk.first_chunk().expect("no shorter"), &element.fill);
+                    row[register] = vector::<T, BYTES>(chunk.first_chunk().expect("no shorter"), &lanes);
                     count += 1;
                 }
                 rest = &rest[count * stride..];
                 to += count * row_stride;
             }
             while let Some(row) = rows.get_mut(to) {
-                convert::<T, BYTES>(element, rest, row);
+                convert::<T, BYTES>(&lanes, rest, row);
                 rest = rest.get(stride..).unwrap_or_default();
                 to += row_stride;
             }
@@ -183,7 +174,7 @@ fn select<T: Component<BYTES>, const BYTES: usize>(
         Selection::Listed(vertices) => {
             for (row, &n) in rows.chunks_exact_mut(row_stride).zip(vertices) {
                 let bytes = bytes.get(address(n.into())..).unwrap_or_default();
-                convert::<T, BYTES>(element, bytes, &mut row[register]);
+                convert::<T, BYTES>(&lanes, bytes, &mut row[register]);
             }
         }
     }
@@ -191,17 +182,17 @@ fn select<T: Component<BYTES>, const BYTES: usize>(
 
 /// Converts the attribute at the start of `bytes`.
 #[inline(always)]
-fn convert<T: Component<BYTES>, const BYTES: usize>(element: &Element, bytes: &[u8], to: &mut Vec4) {
+fn convert<T: Component<BYTES>, const BYTES: usize>(lanes: &Lanes, bytes: &[u8], to: &mut Vec4) {
     // Each path stores by itself: a merged value would pass through memory, component by component.
     match bytes.first_chunk() {
-        Some(bytes) => *to = vector::<T, BYTES>(bytes, &element.fill),
-        None => cut_off::<T, BYTES>(element, bytes, to),
+        Some(bytes) => *to = vector::<T, BYTES>(bytes, lanes),
+        None => cut_off::<T, BYTES>(lanes, bytes, to),
     }
 }
 
 /// [`convert`] where fewer than four components follow, as at the end of an array. Bytes that memory
 /// lacks are 0.
 #[inline(never)]
-fn cut_off<T: Component<BYTES>, const BYTES: usize>(element: &Element, bytes: &[u8], to: &mut Vec4) {
-    *to = element.fill.apply(T::read_cut_off(bytes));
+fn cut_off<T: Component<BYTES>, const BYTES: usize>(lanes: &Lanes, bytes: &[u8], to: &mut Vec4) {
+    *to = filled(T::read_cut_off(bytes), lanes);
 }

@@ -128,7 +128,7 @@ impl<'p, 'a> Fetch<'p, 'a> {
 
     /// The vertices of an array, up to number `last`.
     fn array(&self, n: usize, selection: Selection<'_>, last: usize, own: &mut Vec<u8>) -> Source<'a> {
-        let (array, slice) = (&self.plan.arrays[n], self.slices[n]);
+        let (array, slice) = self.array_bytes(n);
         let (stride, extent) = (array.stride as usize, array.extent as usize);
         let bytes = last * stride + extent;
         match selection {
@@ -158,8 +158,7 @@ impl<'p, 'a> Fetch<'p, 'a> {
         let mut rows = vec![[0.0; 4]; count * stride];
         let converted = self.plan.attributes.iter().filter(|s| s.is_converted(&self.plan.arrays[usize::from(s.array)]));
         for (register, attribute) in converted.enumerate() {
-            let (array, slice) =
-                (&self.plan.arrays[usize::from(attribute.array)], self.slices[usize::from(attribute.array)]);
+            let (array, slice) = self.array_bytes(attribute.array.into());
             let bytes = slice.get(attribute.offset as usize..).unwrap_or_default();
             let column = Column { rows: &mut rows, stride, register };
             attribute.element.convert(bytes, array.stride, selection, column);

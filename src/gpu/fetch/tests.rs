@@ -31,7 +31,8 @@ fn vertex(file: &RegisterFile, memory: &[u8], range: [u64; 2], n: u64) -> [Vec4;
     let regions = [(START, memory)];
     let regions = Regions(&regions);
     plan.constants(&Attributes::default(), &mut vertex, REGS);
-    Fetch::new(&plan, file, &regions, range).vertex(n - range[0], &mut vertex);
+    let fetch: Fetch<'_, '_> = Fetch::new(&plan, file, &regions, range);
+    fetch.vertex(n - range[0], &mut vertex);
     vertex
 }
 

@@ -347,3 +347,31 @@ fn a_panic_of_the_sink_leaves_a_usable_gpu() {
         assert_eq!(drawn(&mut gpu, draw, &[1.0, 2.0, 3.0], &indices, &DrawOptions::default()).1, want);
     }
 }
+
+#[test]
+fn few_vertices_come_from_any_number_of_arrays() {
+    let sum = "add r0, v0, v1\nadd r0, r0, v2\nadd r0, r0, v3\nadd r0, r0, v4\nmov o0, r0";
+    // Array k begins at number 100 k, so that each vertex shows which ones it read.
+    let memory: Vec<u8> = (0..600).flat_map(|n| (n as f32).to_le_bytes()).collect();
+    for arrays in 1..=5u16 {
+        let mut list = plain();
+        list.shader(VSH, sum, 5, 1);
+        list.write(ATTRIBBUFFERS_LOC, START >> 3).write(ATTRIBBUFFERS_FORMAT_LOW, 0x33333);
+        list.write(ATTRIBBUFFERS_FORMAT_HIGH, 0).write(NUMVERTICES, 3).write(VERTEX_OFFSET, 0);
+        for k in 0..12 {
+            let header = if k < arrays { 1 << 28 | 4 << 16 } else { 0 };
+            list.run(ATTRIBBUFFER0_OFFSET + 3 * k, &[400 * u32::from(k), k.into(), header]);
+        }
+        list.write(INDEXBUFFER_CONFIG, 2400);
+        let mut memory = memory.clone();
+        memory.extend([0, 1, 2]);
+        let mut gpu = gpu(&list);
+        for draw in [Draw::Arrays, Draw::Elements] {
+            let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+            gpu.draw(draw, &Regions(&[(START, &memory)]), &DrawOptions::default(), &mut triangles);
+            let x = |vertex: u16| (0..arrays).map(|k| f32::from(100 * k + vertex)).sum::<f32>();
+            let xs: Vec<[f32; 3]> = triangles.iter().map(|t| t.map(|v| v[0])).collect();
+            assert_eq!(xs, [[x(0), x(1), x(2)]], "{arrays} arrays, {draw:?}");
+        }
+    }
+}
