@@ -66,7 +66,8 @@ impl Gpu {
         report
     }
 
-    #[inline(always)]
+    // Not inlined: its stack is below this call, as `prefetch` expects.
+    #[inline(never)]
     fn few_attributes(&mut self, vertices: &[Attributes], sink: &mut dyn Sink, report: &mut Report) {
         let mut draw = FewVertices::new(self, sink, report);
         let count = draw.begin(vertices.len());
