@@ -363,31 +363,30 @@ impl Gpu {
         }
     }
 
-    /// A write that comes with each draw, or any other. What is rare is out of line.
+    /// A write that comes with each draw, or another. Those are out of line.
     #[inline(never)]
     fn write_with_effect(&mut self, id: u16, value: u32, mask: u8) -> Effect {
-        let kind = Kind::of(id);
-        let comes_with_draws = match kind {
-            // Of this register games write the other bytes.
-            Kind::GeometryUse => mask & 1 == 0,
-            _ => matches!(kind, Kind::Restart | Kind::DrawArrays | Kind::DrawElements | Kind::FixedIndex),
-        };
-        if !comes_with_draws {
-            return self.write_rarely(id, value, mask);
+        let mut effect = Effect::None;
+        match Kind::of(id) {
+            // Games write the other bytes at each draw.
+            Kind::GeometryUse if mask & 1 == 0 => {}
+            Kind::Restart => self.state.assembly.restart(),
+            Kind::DrawArrays => effect = Effect::Draw(Draw::Arrays),
+            Kind::DrawElements => effect = Effect::Draw(Draw::Elements),
+            Kind::FixedIndex => {
+                if self.state.fixed.select(value, mask) {
+                    self.state.geometry_input.discard();
+                }
+            }
+            _ => return self.write_between_draws(id, value, mask),
         }
         self.store(id, value, mask);
-        match kind {
-            Kind::Restart => self.state.assembly.restart(),
-            Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
-            Kind::DrawElements => return Effect::Draw(Draw::Elements),
-            Kind::FixedIndex if self.state.fixed.select(value, mask) => self.state.geometry_input.discard(),
-            _ => {}
-        }
-        Effect::None
+        effect
     }
 
+    /// A write to a configuration or a unit, or of bytes of a queue.
     #[inline(never)]
-    fn write_rarely(&mut self, id: u16, value: u32, mask: u8) -> Effect {
+    fn write_between_draws(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         let kind = Kind::of(id);
         let (old, new) = self.state.registers.write(id, value, mask);
         if kind.configures_draws() && (old ^ new) & configuring_bits(id) != 0 {

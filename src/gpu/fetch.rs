@@ -14,7 +14,7 @@ pub(super) mod streams;
 use super::Attributes;
 use super::registers::*;
 use crate::isa::Stage;
-use crate::state::{Registers, Vec4, Vertices};
+use crate::state::{Vec4, Vertices};
 pub use convert::ComponentType;
 use convert::Element;
 
@@ -188,7 +188,7 @@ impl FetchPlan {
 
     /// The number of arrays that a draw reads.
     #[inline]
-    pub(super) fn arrays(&self) -> usize {
+    pub(super) fn array_count(&self) -> usize {
         self.arrays.len()
     }
 
@@ -206,9 +206,9 @@ impl FetchPlan {
         }
     }
 
-    /// [`FetchPlan::constants`] of the input registers of a unit.
+    /// [`FetchPlan::constants`] of one vertex.
     #[inline]
-    pub(super) fn constants_of_unit(&self, defaults: &Attributes, to: &mut Registers) {
+    pub(super) fn constants_of_vertex(&self, defaults: &Attributes, to: &mut [Vec4]) {
         for &(register, attribute) in &self.constants {
             to[usize::from(register)] = defaults[usize::from(attribute)];
         }

@@ -136,7 +136,7 @@ impl Gpu {
     #[inline(never)]
     fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) -> bool {
         let mut draw = FewVertices::new(self, sink, report);
-        if draw.configuration.fetch.arrays() > FEW_ARRAYS {
+        if draw.configuration.fetch.array_count() > FEW_ARRAYS {
             return false;
         }
         let count = draw.begin(count);
@@ -170,7 +170,7 @@ impl Gpu {
         // A cache of as many vertices as there are indices keeps all of them.
         if draw.configuration.counts_vertices()
             || !is_independent && usize::from(options.vertex_cache) < FEW
-            || draw.configuration.fetch.arrays() > FEW_ARRAYS
+            || draw.configuration.fetch.array_count() > FEW_ARRAYS
         {
             return false;
         }
@@ -243,7 +243,7 @@ impl<'a> FewVertices<'a> {
         let plan = &self.configuration.fetch;
         let fetch = Fetch::new(plan, &self.state.registers, memory, range);
         self.report.notes |= Notes::MEMORY.when(fetch.is_short);
-        plan.constants_of_unit(&self.state.fixed.defaults, &mut self.state.vertex.unit.v);
+        plan.constants_of_vertex(&self.state.fixed.defaults, &mut self.state.vertex.unit.v);
         fetch
     }
 
@@ -269,7 +269,7 @@ fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, optio
     }
     let (plan, defaults) = (&draw.configuration.fetch, draw.state.fixed.defaults);
     let vertex = |n: u32, to: &mut [Vec4]| {
-        plan.constants(&defaults, to, to.len());
+        plan.constants_of_vertex(&defaults, to);
         fetch.vertex(u64::from(n.wrapping_sub(least)), to);
     };
     draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, options.vertex_cache)

@@ -20,7 +20,6 @@ use super::{Draw, DrawOptions, Gpu, Sink};
 use crate::fp_mode::DefaultMode;
 use crate::gpu_code::GpuCode;
 use crate::ir::register_set::RegisterSet;
-use crate::isa::REGS;
 use crate::semantics::{SEMANTICS, Semantics};
 use crate::state::Unit;
 
@@ -158,7 +157,7 @@ impl ActiveDraw<'_> {
         let constants = (code.inputs() & plan.constant_registers() != 0).then(|| {
             // Registers without an attribute keep their values.
             let mut registers = self.state.vertex.unit.v;
-            plan.constants(&self.state.fixed.defaults, &mut registers, REGS);
+            plan.constants_of_vertex(&self.state.fixed.defaults, &mut registers);
             registers
         });
         let strides = plan.stream_layout().strides;

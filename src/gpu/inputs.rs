@@ -33,7 +33,7 @@ impl Gpu {
         let fetch: Fetch<'_, '_> = Fetch::new(&plan, registers, memory, [least, greatest]);
         let inputs = |n: u64| {
             let mut to = [[0.0; 4]; REGS];
-            plan.constants(&self.state.fixed.defaults, &mut to, REGS);
+            plan.constants_of_vertex(&self.state.fixed.defaults, &mut to);
             fetch.vertex(n - least, &mut to);
             to
         };

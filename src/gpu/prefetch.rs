@@ -3,7 +3,7 @@
 //! In a frame a draw finds its data outside of the near caches, and its code as well. While a line of
 //! code is missing, the processor sees no later load, so the misses of data would follow each other.
 //! Here they overlap: no load waits for another, but for a pointer. Rust has no portable instruction to
-//! prefetch; a load whose result is unused does the same. docs/performance.md has what each part gains.
+//! prefetch; a load whose result is unused does the same. docs/performance.md has what it gains.
 //!
 //! Invariant: nothing changes.
 
@@ -28,7 +28,7 @@ impl Gpu {
     #[inline(never)]
     pub(super) fn prefetch(&self) {
         let mut stack = [MaybeUninit::<u64>::uninit(); STACK];
-        // Two lines at a time: the loop is short, and so is its code.
+        // Two lines at a time: few instructions, and little code.
         for lines in stack.as_chunks_mut::<{ 2 * LINE }>().0 {
             lines[0].write(0);
             lines[LINE].write(0);
