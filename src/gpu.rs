@@ -279,7 +279,9 @@ impl Gpu {
         self.deferred.complete(&self.state)
     }
 
-    /// The whole state, for any change. The next draw searches for the programs again.
+    /// The whole state, for any change. The next draw searches for the programs again. A whole state of
+    /// another number format belongs in [`Gpu::with_state`]: it rounds the float uniforms, without which
+    /// float24 takes twice the time ([`Uniforms::narrow`]).
     pub fn state_mut(&mut self) -> &mut State {
         self.vertex.words_changed();
         self.geometry.words_changed();
@@ -367,13 +369,15 @@ impl Gpu {
     #[inline(never)]
     fn write_with_effect(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         let mut effect = Effect::None;
-        match Kind::of(id) {
+        // Ids, not kinds: of these the compiler makes compares, of kinds a jump through a table. Between draws
+        // the table is in no near cache, and a jump that was predicted wrongly waits for it.
+        match id {
             // Games write the other bytes at each draw.
-            Kind::GeometryUse if mask & 1 == 0 => {}
-            Kind::Restart => self.state.assembly.restart(),
-            Kind::DrawArrays => effect = Effect::Draw(Draw::Arrays),
-            Kind::DrawElements => effect = Effect::Draw(Draw::Elements),
-            Kind::FixedIndex => {
+            _ if Kind::of(id) == Kind::GeometryUse && mask & 1 == 0 => {}
+            registers::RESTART_PRIMITIVE => self.state.assembly.restart(),
+            registers::DRAWARRAYS => effect = Effect::Draw(Draw::Arrays),
+            registers::DRAWELEMENTS => effect = Effect::Draw(Draw::Elements),
+            registers::FIXEDATTRIB_INDEX => {
                 if self.state.fixed.select(value, mask) {
                     self.state.geometry_input.discard();
                 }

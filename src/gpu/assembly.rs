@@ -186,13 +186,14 @@ impl Assembler {
             return None;
         }
         let [a, b] = self.pending;
-        match self.topology {
-            Topology::List | Topology::Geometry => (self.count, self.oldest) = (0, 0),
-            Topology::Strip => {
-                self.pending[usize::from(self.oldest & 1)] = id;
-                self.oldest ^= 1;
-            }
-            Topology::Fan => self.pending[1] = id,
+        // Compares: a `match` of four becomes a jump through a table, which is in no cache when a small draw
+        // begins.
+        if self.topology == Topology::List || self.topology == Topology::Geometry {
+            (self.count, self.oldest) = (0, 0);
+        } else {
+            let is_strip = self.topology == Topology::Strip;
+            self.pending[if is_strip { usize::from(self.oldest & 1) } else { 1 }] = id;
+            self.oldest ^= u8::from(is_strip);
         }
         Some([a, b, id])
     }

@@ -45,12 +45,18 @@ impl DrawConfiguration {
     ) -> &'a DrawConfiguration {
         if current.as_ref().is_none_or(|c| *c.plan.format() != format) {
             rows.discard();
-            *current = Some(DrawConfiguration::new(registers, format));
+            DrawConfiguration::derive(current, registers, format);
         }
         current.as_ref().expect("created where it was missing")
     }
 
+    // Not inlined: it would take twenty cache lines of each draw's stack.
     #[cold]
+    #[inline(never)]
+    fn derive(to: &mut Option<DrawConfiguration>, registers: &RegisterFile, format: VertexFormat) {
+        *to = Some(DrawConfiguration::new(registers, format));
+    }
+
     fn new(registers: &RegisterFile, format: VertexFormat) -> DrawConfiguration {
         let map = registers.output_map(Stage::Vertex);
         let plan = OutputPlan::new(&map, format);
