@@ -176,6 +176,29 @@ fn a_group_that_may_lack_fuel_bails_out_and_its_vertices_run_alone() {
     }
 }
 
+/// A program with more states than a graph has runs word by word, and each word takes fuel.
+#[test]
+fn words_without_a_graph_take_fuel() {
+    let calls = |to: &str| format!("call {to}\n").repeat(24);
+    let source = format!(
+        ".proc main\n mov r0, c1\n ifu b0\n call a\n .end\n for i0\n add r0.x, c0, r0\n .end\n mov o0, r0\n end\n.end\n\
+         .proc a\n {}.end\n.proc b\n {}.end\n.proc c\n {}.end\n.proc d\n nop\n.end\n",
+        calls("b"),
+        calls("c"),
+        calls("d")
+    );
+    let mut uniforms = Uniforms::new();
+    (uniforms.c[0], uniforms.i[0]) = ([1.0; 4], [2, 0, 1, 0]);
+    // A MOV, an IFU, a LOOP, and two of three rounds of an addition before the last backward transfer.
+    for (fuel, exit, sum) in [(5, Exit::End, 3.0), (4, Exit::Fuel, 2.0)] {
+        let kernel = kernel(&source, fuel);
+        assert!(kernel.code.blocks().is_none());
+        let mut unit = Unit::new();
+        assert_eq!(kernel.run(&uniforms, &mut unit, &mut NoEmitter), exit, "{fuel} words");
+        assert_eq!(unit.r[0][0], sum);
+    }
+}
+
 /// Vertex n runs n rounds of a loop, so a vertex of the second group is the first without fuel.
 #[test]
 fn groups_end_with_the_vertex_that_runs_out_of_fuel() {

@@ -77,6 +77,9 @@ fn a_run_without_fuel_ends_the_draw_and_its_vectors_stay() {
     for console in &consoles {
         let report = &console.memory.report;
         assert_eq!((report.geometry_runs, report.geometry_exit), (runs, Exit::Fuel));
+        let first = 2.0 * (runs - 1) as f32;
+        let vectors = console.gpu.state().geometry_input.vectors;
+        assert_eq!([vectors[0][0], vectors[1][0]], [first, first + 1.0], "those of the run that ended the draw");
     }
     let [native, oracle] = consoles.map(|console| {
         let state = console.gpu.state();

@@ -234,6 +234,32 @@ fn the_host_s_gpu_gives_the_same_triangles_and_state() {
     assert!(cfg!(miri) || seen("continues") && seen("an earlier program left values"), "{reasons:?}");
 }
 
+/// The last vertex of a draw may run later. What it leaves counts where a program reads it.
+#[test]
+fn registers_of_a_deferred_run_are_current_before_the_gpu_takes_a_draw() {
+    let backend = if cfg!(feature = "jit") { BackendChoice::NativeRequired } else { BackendChoice::NoNative };
+    let mut gpu = Gpu::new(engine(backend));
+    let memory: Vec<u8> = (0..4096u32).flat_map(|n| (n as f32).to_le_bytes()).collect();
+    let regions = [(START, &memory[..])];
+    let memory = Regions(&regions);
+    let mut list = List::default();
+    list.write(GEOSTAGE_CONFIG, 0).write(VSH_COM_MODE, 1).topology(Topology::List).outmap(3);
+    list.write(ATTRIBBUFFERS_LOC, START >> 3).write(ATTRIBBUFFERS_FORMAT_LOW, 0xFFFF);
+    list.run(ATTRIBBUFFER0_OFFSET, &[0, 0x3210, 4 << 28 | 64 << 16]).write(NUMVERTICES, 60);
+    list.shader(VSH, LEAVES, 4, 0b111);
+    gpu.execute(&list.0, &mut super::Memory::default());
+    gpu.draw(Draw::Arrays, &memory, &DrawOptions::default(), &mut super::Memory::default());
+    let is_deferred = gpu.deferred.is_pending();
+    assert!(is_deferred || cfg!(not(feature = "jit")));
+    let mut list = List::default();
+    list.shader(VSH, PROGRAMS[4], 4, 0b111);
+    gpu.execute(&list.0, &mut super::Memory::default());
+    assert_eq!(gpu.deferred.is_pending(), is_deferred);
+    let format = VertexFormat::default();
+    let handed = hand_over(&mut gpu, format, Draw::Arrays, &memory, &DrawOptions::default(), &mut Bits::default());
+    assert!(handed.is_err_and(|reason| reason.contains("an earlier program left values")));
+}
+
 #[test]
 fn reasons_for_the_cpu() {
     let cpu_only = |list: &List| {

@@ -167,14 +167,34 @@ fn constants_have_exact_ranges() {
     assert_eq!((Range::of(0), Range::of(1 << 31)), (Range::ZERO, Range::ZERO));
 }
 
-/// The steps of a program's results, as printed.
-fn steps(body: &str) -> Vec<String> {
+/// A program, simplified.
+fn simplified(body: &str) -> Func {
     let source = format!(".proc main\n{body} end\n.end");
     let shbin = crate::text::assemble(&source).expect("a good source").shbin;
     let program = shbin.program().expect("short");
     let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
     let mut func = Func::build(&cfg, 1 << 18, Form::Ssa);
     func.simplify(Precision::F24 { rounding: Rounding::Nearest });
+    func
+}
+
+#[test]
+fn a_program_with_a_constant_of_another_format_has_no_ranges() {
+    let has_ranges = |constant: f32| {
+        let mut func = simplified(" mov o0, v0\n");
+        func.value(Node::Const([0, 0, 0, constant.to_bits()]));
+        func.ranges(&func.live_from(Vec::new()), &[]).is_some()
+    };
+    let numbers = [0.0, -1.5, SMALLEST, -SMALLEST, f32::INFINITY, f32::NAN];
+    assert!(numbers.into_iter().all(has_ranges));
+    // Too many bits; subnormal in float24; subnormal in both.
+    let others = [0.1, 1.0 + f32::EPSILON, SMALLEST / 2.0, -SMALLEST / 2.0, f32::from_bits(1 << TAIL)];
+    assert!(!others.into_iter().any(has_ranges));
+}
+
+/// The steps of a program's results, as printed.
+fn steps(body: &str) -> Vec<String> {
+    let func = simplified(body);
     let insts = func.blocks.iter().flat_map(|block| &block.insts);
     let outputs = insts.filter_map(|(_, inst)| match *inst {
         Inst::Store(Mem::Out { .. }, value) => Some((value, XYZW)),
