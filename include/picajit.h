@@ -645,8 +645,8 @@ int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
 /*
  * Runs a geometry invocation for each vertex of `batch`, in order, all with the same uniforms, and
  * appends the vertices that they emit to `buffer`, as pj_run_geometry does for each. Invocations
- * run as groups if none reads what another one leaves, unless all leave it with the same value, and
- * no branch is divergent (PJ_TEXT_SEQUENTIAL tells why not). For eight invocations and more.
+ * run as groups if no branch is divergent and none reads what another one leaves, or all leave the
+ * same value there (PJ_TEXT_SEQUENTIAL tells why not). For eight invocations and more.
  *
  * `output_mask` and `preserve_unit` must be 0; `outputs` and `output_stride` are ignored. After the
  * first invocation of a draw hardware sets boolean uniform b15: a host runs that one alone.

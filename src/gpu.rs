@@ -369,11 +369,11 @@ impl Gpu {
     #[inline(never)]
     fn write_with_effect(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         let mut effect = Effect::None;
-        // Ids, not kinds: of these the compiler makes compares, of kinds a jump through a table. Between draws
-        // the table is in no near cache, and a jump that was predicted wrongly waits for it.
+        // Ids and `&`: the compiler makes compares of them. Of kinds, or with `&&`, it makes a jump through a
+        // table. Between draws the table is in no near cache, and a jump that was predicted wrongly waits for it.
         match id {
-            // Games write the other bytes at each draw.
-            _ if Kind::of(id) == Kind::GeometryUse && mask & 1 == 0 => {}
+            // Games write the bytes above at each draw.
+            _ if (id == registers::GEOSTAGE_CONFIG) & (mask & 1 == 0) => {}
             registers::RESTART_PRIMITIVE => self.state.assembly.restart(),
             registers::DRAWARRAYS => effect = Effect::Draw(Draw::Arrays),
             registers::DRAWELEMENTS => effect = Effect::Draw(Draw::Elements),
@@ -397,7 +397,7 @@ impl Gpu {
             self.forget_configuration();
         }
         match kind {
-            Kind::Unused | Kind::Stored | Kind::Configuration | Kind::GeometryUse => {}
+            Kind::Unused | Kind::Stored | Kind::Configuration => {}
             Kind::Topology => {
                 if Topology::from_register(old) != Topology::from_register(new) {
                     self.state.assembly.restart();

@@ -94,10 +94,10 @@ impl Shader {
 
     /// Runs a geometry invocation for each vertex of `inputs`, whose registers in `input_mask` it takes, all
     /// with the same uniforms. The result is as if they ran in order on `unit`; see
-    /// [`Shader::run_geometry`]. Native code runs them in groups if they are independent and take the same
-    /// path, which is so without [carried registers](Analysis::carried) and
-    /// [divergent branches](Analysis::divergent_branches); [`KernelStats::sequential_reason`] names the
-    /// reason otherwise.
+    /// [`Shader::run_geometry`]. Native code runs them in groups without
+    /// [divergent branches](Analysis::divergent_branches) and [carried registers](Analysis::carried), or
+    /// if all leave the same values in these; [`KernelStats::sequential_reason`] names the reason
+    /// otherwise.
     #[inline(never)]
     pub fn run_geometry_batch(
         &self,

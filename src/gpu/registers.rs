@@ -170,8 +170,6 @@ pub(super) enum Kind {
     /// Some new values change the [`DrawConfiguration`](super::configuration::DrawConfiguration):
     /// see [`configuring_bits`].
     Configuration,
-    /// As [`Kind::Configuration`], of the two bits that say whether the geometry unit is in use.
-    GeometryUse,
     /// As [`Kind::Configuration`]. A new topology discards an incomplete primitive.
     Topology,
     /// The kinds up to here act on new values only. Discards an incomplete primitive.
@@ -212,7 +210,7 @@ impl Kind {
     /// register.
     #[inline]
     pub(super) fn configures_draws(self) -> bool {
-        matches!(self, Kind::Configuration | Kind::GeometryUse | Kind::Topology | Kind::OutputMask)
+        matches!(self, Kind::Configuration | Kind::Topology | Kind::OutputMask)
     }
 
     /// Whether unchanged values have no effect.
@@ -226,8 +224,7 @@ impl Kind {
             // Where an array begins changes from draw to draw.
             ATTRIBBUFFER0_OFFSET..INDEXBUFFER_CONFIG if (id - ATTRIBBUFFER0_OFFSET).is_multiple_of(3) => Kind::Stored,
             SH_OUTMAP_TOTAL..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG => Kind::Configuration,
-            GEOSTAGE_CONFIG => Kind::GeometryUse,
-            VSH_OUTMAP_TOTAL1 | GSH_MISC0 | GSH_MISC1 => Kind::Configuration,
+            GEOSTAGE_CONFIG | VSH_OUTMAP_TOTAL1 | GSH_MISC0 | GSH_MISC1 => Kind::Configuration,
             ATTRIBBUFFERS_LOC | INDEXBUFFER_CONFIG..=VERTEX_OFFSET | VSH_NUM_ATTR | VSH_COM_MODE => Kind::Stored,
             DRAWARRAYS => Kind::DrawArrays,
             DRAWELEMENTS => Kind::DrawElements,
