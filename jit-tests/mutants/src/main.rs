@@ -166,10 +166,9 @@ fn mutants(project: &Path) -> Result<Vec<Mutant>, String> {
         }
         all.extend(generic);
     }
-    match reasons.keys().find(|name| !used.contains(*name)) {
-        Some(name) => Err(format!("equivalent.txt: no such mutant: {name}")),
-        None => Ok(all),
-    }
+    let unknown = reasons.keys().filter(|name| !used.contains(*name));
+    let unknown: Vec<String> = unknown.map(|name| format!("equivalent.txt: no such mutant: {name}")).collect();
+    if unknown.is_empty() { Ok(all) } else { Err(unknown.join("\n")) }
 }
 
 fn run() -> Result<bool, String> {

@@ -201,7 +201,7 @@ fn single_runs_without_backward_transfers_are_never_cancelled() {
 fn cancelled_runs_compile_nothing() {
     let options = Options { compile_after: 8, events: collecting().1, ..Options::default() };
     let engine = Engine::new(options);
-    let shader = shader(&engine, "mul r0, v0, v0\nmov o0, r0");
+    let shader = shader(&engine, "mul r0, v0, v0.yxzw\nmov o0, r0");
     let run = |count| run_batch(&shader, &mut Unit::new(), count, false).0.exit;
     engine.cancel();
     (0..3).for_each(|_| assert_eq!(run(100), Exit::Cancelled));
@@ -220,4 +220,18 @@ fn cancelled_runs_compile_nothing() {
     engine.resume();
     (0..3).for_each(|_| assert_eq!(run(1 << 14), Exit::End));
     assert!(compiled() > before, "code for groups");
+}
+
+/// Tier 0 serves the run, since a cancelled engine compiles no exact code. Only then does a compiled shader decode for
+/// tier 0.
+#[test]
+#[cfg(feature = "jit")]
+fn a_run_that_deoptimises_is_cancelled_on_tier_0() {
+    let engine = Engine::new(Options { backend: BackendChoice::NativeRequired, ..Options::at_once() });
+    let shader =
+        shader(&engine, "mul r0, v0, v0.yxzw\ncmp c1.x, eq, eq, r0.x\nagain:\nnop\njmpu b0, again\nmov o0, r0");
+    let mut unit = Unit::new();
+    unit.v[0] = [f32::INFINITY, 0.0, 0.0, 0.0];
+    engine.cancel();
+    assert_eq!(shader.run(&uniforms(), &mut unit), Exit::Cancelled);
 }

@@ -2,7 +2,7 @@
 //! results; these tests check which code computes them.
 
 use super::*;
-use crate::jit::{Jit, NativeKernel, Variant};
+use crate::jit::{Interleave, Jit, NativeKernel, Settings, Variant};
 use crate::kernel::{Config, Kernel};
 use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4};
 use std::sync::Arc;
@@ -11,26 +11,47 @@ fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
     let source = format!(".proc main\n{body} end\n.end");
     let shbin = crate::text::assemble(&source).expect("a good source").shbin;
     let program = Arc::new(shbin.program().expect("short"));
-    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
+    let settings = Settings { batch_threshold: 0, interleave: Interleave::Off, ..Settings::default() };
+    let jit = Jit::with(Variant::Batch, settings).expect("tests run where there is native code");
     let config = Config { precision: Precision::F24 { rounding }, ..Config::default() };
     jit.compile_native(&program, shbin.dvles[0].entry(), &config).expect("native")
 }
 
-/// The number of float24 formats in which `body` deoptimises with these `v0`, `c0` and `r0`.
+/// The number of float24 formats in which `body` deoptimises with these `v0`, `c0` to `c3` and `r0`. Vertices of a batch
+/// deoptimise as one alone does, whether they run in groups or, with an `r0`, in order.
 fn deoptimised(body: &str, v: Vec4, c: Vec4, r: Vec4) -> u32 {
     let one = |rounding| {
         let kernel = kernel(body, rounding);
         let (mut uniforms, mut unit) = (Uniforms::new(), Unit::new());
-        (uniforms.c[0], unit.v[0], unit.r[0]) = (c, v, r);
+        uniforms.c[..4].fill(c);
+        (unit.v[0], unit.r[0]) = (v, r);
         kernel.run(&uniforms, &mut unit, &mut NoEmitter);
-        kernel.deoptimisations()
+        let alone = kernel.deoptimisations();
+        let inputs: [Registers; 4] = [[v; 16]; 4];
+        let mut outputs = inputs;
+        (unit.r[0], unit.a0) = (r, [0; 2]);
+        run_batch(&kernel, &uniforms, &mut unit, &inputs, &mut outputs);
+        assert_eq!(kernel.deoptimisations(), 5 * alone, "{body} {v:?} {c:?}");
+        alone
     };
     Rounding::ALL.map(one).into_iter().sum()
 }
 
+fn run_batch(
+    kernel: &NativeKernel,
+    uniforms: &Uniforms,
+    unit: &mut Unit,
+    inputs: &[Registers; 4],
+    outputs: &mut [Registers; 4],
+) {
+    let (inputs, outputs) = (inputs.into(), outputs.into());
+    let mut batch = Batch { inputs, outputs, input_mask: 1, output_mask: 1, preserve_unit: false };
+    kernel.run_batch(uniforms, unit, &mut batch, &mut NoEmitter);
+}
+
 const PLAIN: Vec4 = [1.5, -2.0, 0.25, 3.0];
 const ZEROS: Vec4 = [0.0, -0.0, 0.0, -0.0];
-const MATRIX: &str = " dp4 o0.x, c0, v0\n dp4 o0.y, c0, v0\n dp4 o0.z, c0, v0\n dp4 o0.w, c0, v0\n";
+const MATRIX: &str = " dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp4 o0.w, c3, v0\n";
 
 #[test]
 fn usual_numbers_do_not_deoptimise() {
@@ -61,6 +82,9 @@ fn every_violation_deoptimises() {
     let long = [1.0, 0.1, 1.0, 1.0];
     let subnormal = [1.0, 1.0, SMALLEST / 2.0, 1.0];
     let (above, below) = (f32::from_bits((127 + 30) << 23), f32::from_bits(((127 - 31) << 23) - 128));
+    let small = f32::from_bits((127 - 15) << 23);
+    // Without a tail, so that only the sum is a violation.
+    let nearly_opposite = [-small, small * 0.9375, 0.0, 0.0];
     for (what, body, v, c, r) in [
         ("an input above the band", " mul o0, c0, v0\n", [1.0, above, 1.0, 1.0], PLAIN, ZEROS),
         ("an input below the band", " mul o0, c0, v0\n", [1.0, 1.0, -below, 1.0], PLAIN, ZEROS),
@@ -68,11 +92,13 @@ fn every_violation_deoptimises() {
         ("a uniform below the band", " mul o0, c0, v0\n", PLAIN, [below, 1.0, 1.0, 1.0], ZEROS),
         ("a product that is a factor", " mul r1, v0, v0\n mul o0, c0, r1\n", [1e5; 4], PLAIN, ZEROS),
         ("the same, below", " mul r1, v0, v0\n mul o0, c0, r1\n", [1e-5; 4], PLAIN, ZEROS),
+        ("a dot product that nearly cancels", " dp3 o0, c0, v0\n", [small, small, 0.0, 0.0], nearly_opposite, ZEROS),
+        ("a matrix product that nearly cancels", MATRIX, [small, small, 0.0, 0.0], nearly_opposite, ZEROS),
         (
-            "a dot product that nearly cancels",
-            " dp3 o0, c0, v0\n",
-            [3e-5, 3e-5, 0.0, 0.0],
-            [-3e-5, 2.9e-5, 0.0, 0.0],
+            "a dot product beyond 2^64",
+            " add r1, v0, v0\n add r1, r1, r1\n add r1, r1, r1\n add r1, r1, r1\n dp4 o0, c0, r1\n",
+            [1e9; 4],
+            [1e9; 4],
             ZEROS,
         ),
         ("a quotient by 0", " rcp o0, c0.x\n", PLAIN, ZEROS, ZEROS),
@@ -126,14 +152,7 @@ fn a_batch_checks_uniforms_until_a_vertex_passes() {
     inputs[0][0] = [f32::NAN; 4];
     let mut outputs = inputs;
     let mut run = |uniforms: &Uniforms| {
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit: false,
-        };
-        kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
+        run_batch(&kernel, uniforms, &mut Unit::new(), &inputs, &mut outputs);
         kernel.deoptimisations()
     };
     assert_eq!(run(&uniforms), 1, "only the first vertex has a NaN");
