@@ -3,12 +3,15 @@
 //! Every function gives the bits of its namesake in [`crate::isa::numeric`], in each lane; the
 //! tests compare them. Callers inline everything here into code for one CPU level.
 
-use crate::isa::elementary::{EX2_CLAMP, EX2_POLY, LG2_POLY, LG2_SPLIT, ROUND_MAGIC};
-use crate::isa::float24::{LIMIT, Rounding, SMALLEST, TAIL};
-use crate::isa::numeric::{LITP_LIMIT, Precision};
+use crate::isa::elementary::{
+    EX2_CLAMP, EX2_POLY, EX2_POLY_64, EX2_TINY_64, LG2_POLY, LG2_POLY_64, LG2_SPLIT, LG2_SPLIT_64, ROUND_MAGIC,
+    ROUND_MAGIC_64,
+};
+use crate::isa::float24::{LIMIT, Rounding, SMALLEST, SUBNORMAL_SCALE, TAIL, TAIL_64};
+use crate::isa::numeric::LITP_LIMIT;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp};
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x4, f32x8, f32x16, i32x4, i32x8, i32x16};
+use fearless_simd::{Simd, f32x4, f32x8, f32x16, f64x2, f64x4, f64x8, i32x4, i32x8, i32x16};
 
 /// A vector of floats whose lanes can also be taken as integers.
 pub trait Lanes<S: Simd>:
@@ -16,18 +19,44 @@ pub trait Lanes<S: Simd>:
 {
     /// As many signed integers.
     type Int: SimdInt<S, Element = i32, ByteVector = Self::ByteVector> + SimdCvtTruncate<Self>;
+    /// Half as many doubles.
+    type Wide: Doubles<S>;
+    /// Each lane as a double.
+    fn doubles(self) -> [Self::Wide; 2];
+    /// Each double rounded to nearest.
+    fn of_doubles(doubles: [Self::Wide; 2]) -> Self;
 }
 
-impl<S: Simd> Lanes<S> for f32x4<S> {
-    type Int = i32x4<S>;
+/// A vector of doubles.
+pub trait Doubles<S: Simd>: SimdFloat<S, Element = f64, Bits: SimdInt<S, Element = u64>> {}
+
+impl<S: Simd, W: SimdFloat<S, Element = f64, Bits: SimdInt<S, Element = u64>>> Doubles<S> for W {}
+
+/// Implements [`Lanes`] for vectors of floats, by those of integers and of doubles.
+macro_rules! lanes {
+    ($($float:ident, $int:ident, $wide:ident;)*) => {$(
+        impl<S: Simd> Lanes<S> for $float<S> {
+            type Int = $int<S>;
+            type Wide = $wide<S>;
+
+            #[inline(always)]
+            fn doubles(self) -> [$wide<S>; 2] {
+                let (low, high) = self.widen();
+                [low, high]
+            }
+
+            #[inline(always)]
+            fn of_doubles([low, high]: [$wide<S>; 2]) -> $float<S> {
+                low.narrow(high)
+            }
+        }
+    )*};
 }
 
-impl<S: Simd> Lanes<S> for f32x8<S> {
-    type Int = i32x8<S>;
-}
-
-impl<S: Simd> Lanes<S> for f32x16<S> {
-    type Int = i32x16<S>;
+lanes! {
+    f32x4, i32x4, f64x2;
+    f32x8, i32x8, f64x4;
+    f32x16, i32x16, f64x8;
 }
 
 /// The sign bit.
@@ -99,6 +128,10 @@ pub fn slt<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
 
 /// The operations that depend on the number format.
 pub trait Format: Copy {
+    /// The same for operands of which none [is subnormal](Format::is_subnormal), if `is_normal`, and no NaN has a tail.
+    fn of_normal(self, is_normal: bool) -> Self;
+    /// Where arithmetic takes an operand for 0 that is none.
+    fn is_subnormal<S: Simd, V: Lanes<S>>(self, a: V) -> V::Mask;
     /// An input or a uniform as the program reads it.
     fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V;
     /// `a + b`
@@ -150,6 +183,12 @@ fn sum_of_products<S: Simd, V: Lanes<S>>(
     }
 }
 
+/// The first operand of a `DPH`.
+#[inline(always)]
+fn with_one<S: Simd>(a: f32x4<S>) -> f32x4<S> {
+    f32x4::load_array(a.token(), [a[0], a[1], a[2], 1.0])
+}
+
 /// The sum of a dot product's products.
 #[inline(always)]
 fn sum<S: Simd>(op: DotOp, p: f32x4<S>) -> f32 {
@@ -159,11 +198,21 @@ fn sum<S: Simd>(op: DotOp, p: f32x4<S>) -> f32 {
     }
 }
 
-/// [`Precision::F32`].
+/// [`Precision::F32`](crate::isa::numeric::Precision::F32).
 #[derive(Clone, Copy)]
 pub struct F32;
 
 impl Format for F32 {
+    #[inline(always)]
+    fn of_normal(self, _: bool) -> F32 {
+        self
+    }
+
+    #[inline(always)]
+    fn is_subnormal<S: Simd, V: Lanes<S>>(self, a: V) -> V::Mask {
+        a.simd_ne(a) & a.simd_eq(a)
+    }
+
     #[inline(always)]
     fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
         a
@@ -215,7 +264,7 @@ impl Format for F32 {
 
     #[inline(always)]
     fn dot_product<S: Simd>(self, op: DotOp, a: f32x4<S>, b: f32x4<S>) -> f32 {
-        let a = if op == DotOp::Dph { f32x4::load_array(a.token(), [a[0], a[1], a[2], 1.0]) } else { a };
+        let a = if op == DotOp::Dph { with_one(a) } else { a };
         let speculated = sum(op, a * b);
         if speculated.is_nan() { sum(op, self.mul(a, b)) } else { speculated }
     }
@@ -280,63 +329,132 @@ fn lg2<S: Simd, V: Lanes<S>>(a: V) -> V {
     a.simd_lt(zero).select(V::splat(simd, f32::NAN), r)
 }
 
-/// [`Precision::F24`].
+/// [`Precision::F24`](crate::isa::numeric::Precision::F24).
 #[derive(Clone, Copy)]
-pub struct F24(pub Rounding);
+pub struct F24 {
+    rounding: Rounding,
+    /// Whether no operand is subnormal, nor a NaN with a tail: then none needs a flush, and rounding keeps each NaN.
+    is_normal: bool,
+}
 
 impl F24 {
+    /// With any operands.
+    pub fn new(rounding: Rounding) -> F24 {
+        F24 { rounding, is_normal: false }
+    }
+
     /// [`Rounding::result`].
     #[inline(always)]
     fn result<S: Simd, V: Lanes<S>>(self, x: V) -> V {
-        let simd = x.token();
+        let rounded = flush(self.rounded(x));
+        if self.is_normal { rounded } else { x.simd_ne(x).select(V::splat(x.token(), f32::NAN), rounded) }
+    }
+
+    /// Rounded to 17 significant bits, and infinite from 2^64 on. Rounding may turn a NaN with a tail into another
+    /// number.
+    #[inline(always)]
+    fn rounded<S: Simd, V: Lanes<S>>(self, x: V) -> V {
         let bits = x.to_bits();
-        let rounded = match self.0 {
+        let rounded = match self.rounding {
             Rounding::Nearest => bits + ((bits >> TAIL & 1) + ((1 << (TAIL - 1)) - 1)),
             Rounding::TowardZero => bits,
         };
-        let rounded = V::from_bits(rounded >> TAIL << TAIL);
-        let limited = rounded * LIMIT * LIMIT.recip();
-        // Rounding may turn a NaN into another number.
-        x.simd_ne(x).select(V::splat(simd, f32::NAN), flush(limited))
+        V::from_bits(rounded & !((1 << TAIL) - 1)) * LIMIT * LIMIT.recip()
+    }
+
+    /// A function of a double that is not -0, rounded to 17 significant bits; of a NaN, anything.
+    #[inline(always)]
+    fn scalar_double<S: Simd, W: Doubles<S>>(self, op: ScalarOp, x: W) -> W {
+        let one = W::splat(x.token(), 1.0);
+        let exact = match op {
+            ScalarOp::Rcp => one / x,
+            ScalarOp::Rsq => one / x.sqrt(),
+            ScalarOp::Ex2 => ex2_double(x),
+            ScalarOp::Lg2 => lg2_double(x),
+        };
+        let bits = exact.to_bits();
+        let rounded = match self.rounding {
+            Rounding::Nearest => bits + ((bits >> TAIL_64 & 1) + ((1 << (TAIL_64 - 1)) - 1)),
+            Rounding::TowardZero => bits,
+        };
+        W::from_bits(rounded & !((1 << TAIL_64) - 1))
+    }
+
+    /// An operand as arithmetic reads it.
+    #[inline(always)]
+    fn flushed<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        if self.is_normal { a } else { flush(a) }
     }
 }
 
 /// [`crate::isa::float24::flush`].
 #[inline(always)]
 fn flush<S: Simd, V: Lanes<S>>(x: V) -> V {
-    let simd = x.token();
-    x.abs().simd_lt(V::splat(simd, SMALLEST)).select(V::splat(simd, 0.0), x)
+    x.abs().simd_lt(V::splat(x.token(), SMALLEST)).select(V::splat(x.token(), 0.0), x)
 }
 
 impl Format for F24 {
-    /// Lane by lane: rounding keeps more special values than [`F24::result`].
+    #[inline(always)]
+    fn of_normal(self, is_normal: bool) -> F24 {
+        F24 { is_normal, ..self }
+    }
+
+    #[inline(always)]
+    fn is_subnormal<S: Simd, V: Lanes<S>>(self, a: V) -> V::Mask {
+        a.abs().simd_lt(V::splat(a.token(), SMALLEST)) & a.simd_ne(V::splat(a.token(), 0.0))
+    }
+
+    /// [`Rounding::operand`].
     #[inline(always)]
     fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
-        let precision = Precision::F24 { rounding: self.0 };
-        V::from_fn(
-            a.token(),
-            #[inline(always)]
-            |n| precision.operand(a[n]),
-        )
+        let units = a * SUBNORMAL_SCALE;
+        let whole = match self.rounding {
+            Rounding::Nearest => units.round_ties_even(),
+            Rounding::TowardZero => units.trunc(),
+        };
+        let is_small = a.abs().simd_lt(V::splat(a.token(), SMALLEST));
+        let number = is_small.select(whole * SUBNORMAL_SCALE.recip(), self.rounded(a));
+        a.simd_ne(a).select(V::splat(a.token(), f32::NAN), number)
     }
 
     #[inline(always)]
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
-        self.result(flush(a) + flush(b))
+        self.result(self.flushed(a) + self.flushed(b))
     }
 
     #[inline(always)]
     fn mul<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
-        self.result(F32.mul(flush(a), flush(b)))
+        self.result(F32.mul(self.flushed(a), self.flushed(b)))
     }
 
+    // Where no lane is NaN, no product was zero times infinity.
     #[inline(always)]
     fn mad<S: Simd, V: Lanes<S>>(self, a: V, b: V, c: V) -> V {
+        if self.is_normal {
+            let sum = self.result(self.result(a * b) + c);
+            if !sum.simd_ne(sum).any_true() {
+                return sum;
+            }
+        }
         self.add(self.mul(a, b), c)
     }
 
     #[inline(always)]
     fn dot<S: Simd, V: Lanes<S>>(self, op: DotOp, a: [V; 4], b: [V; 4]) -> V {
+        if self.is_normal {
+            let sum = sum_of_products(
+                op,
+                a,
+                b,
+                #[inline(always)]
+                |a, b| self.result(a * b),
+                #[inline(always)]
+                |a, b| self.result(a + b),
+            );
+            if !sum.simd_ne(sum).any_true() {
+                return sum;
+            }
+        }
         sum_of_products(
             op,
             a,
@@ -350,22 +468,71 @@ impl Format for F24 {
 
     #[inline(always)]
     fn dot_product<S: Simd>(self, op: DotOp, a: f32x4<S>, b: f32x4<S>) -> f32 {
-        Precision::F24 { rounding: self.0 }.dot(op, a.to_array(), b.to_array())
+        let p = self.mul(if op == DotOp::Dph { with_one(a) } else { a }, b);
+        // x + y and z + w.
+        let pairs = self.add(p, f32x4::load_array(p.token(), [p[1], p[0], p[3], p[2]]));
+        let rest = if op == DotOp::Dp3 { p[2] } else { pairs[2] };
+        self.add(pairs, f32x4::splat(p.token(), rest))[0]
     }
 
     #[inline(always)]
     fn floor<S: Simd, V: Lanes<S>>(self, a: V) -> V {
-        self.result(flush(a).floor())
+        self.result(self.flushed(a).floor())
     }
 
-    /// Lane by lane: these are exact in double precision, and rare.
+    /// In double precision, rounded once.
     #[inline(always)]
     fn scalar<S: Simd, V: Lanes<S>>(self, op: ScalarOp, a: V) -> V {
-        let precision = Precision::F24 { rounding: self.0 };
-        V::from_fn(
-            a.token(),
-            #[inline(always)]
-            |n| precision.scalar(op, a[n]),
-        )
+        let [low, high] = flush(a).doubles();
+        let doubles = [self.scalar_double::<S, V::Wide>(op, low), self.scalar_double::<S, V::Wide>(op, high)];
+        let number = flush(V::of_doubles(doubles) * LIMIT * LIMIT.recip());
+        a.simd_ne(a).select(V::splat(a.token(), f32::NAN), number)
     }
+}
+
+/// [`crate::isa::elementary::ex2_64`], step by step; of a NaN, anything.
+#[inline(always)]
+fn ex2_double<S: Simd, W: Doubles<S>>(a: W) -> W {
+    let simd = a.token();
+    let (limit, tiny) = (W::splat(simd, EX2_CLAMP.into()), W::splat(simd, EX2_TINY_64));
+    let x = a.simd_lt(limit).select(a, limit);
+    let x = x.simd_gt(-limit).select(x, -limit);
+    let x = x.abs().simd_gt(tiny).select(x, tiny.copysign(x));
+    let shifted = x + ROUND_MAGIC_64;
+    let n = shifted.to_bits() - ROUND_MAGIC_64.to_bits();
+    let f = x - (shifted - ROUND_MAGIC_64);
+    let power = W::from_bits((n + 1023) << 52);
+    (f * polynomial(f, &EX2_POLY_64) + 1.0) * power
+}
+
+/// [`crate::isa::elementary::lg2_64`], step by step; of a NaN, anything.
+#[inline(always)]
+fn lg2_double<S: Simd, W: Doubles<S>>(a: W) -> W {
+    /// Makes exponents positive.
+    const BIAS: u64 = 1024;
+    let (simd, bits) = (a.token(), a.to_bits());
+    let zero = W::splat(simd, 0.0);
+    let exponent = (bits - LG2_SPLIT_64 + (BIAS << 52)) >> 52;
+    let m = W::from_bits(bits - (exponent << 52) + (BIAS << 52));
+    let s = (m - 1.0) / (m + 1.0);
+    let y = s * polynomial(s * s, &LG2_POLY_64);
+    // 2^52 with an integer in its last bits is their sum.
+    let whole = 1u64 << 52;
+    let exponent = W::from_bits(exponent | (whole as f64).to_bits()) - (whole + BIAS) as f64;
+    let r = exponent + y;
+    let r = a.simd_lt(W::splat(simd, f64::INFINITY)).select(r, a);
+    let r = a.simd_eq(zero).select(W::splat(simd, f64::NEG_INFINITY), r);
+    a.simd_lt(zero).select(W::splat(simd, f64::NAN), r)
+}
+
+/// `c0 + x * (c1 + x * (c2 ...))`.
+#[inline(always)]
+fn polynomial<S: Simd, W: Doubles<S>>(x: W, coefficients: &[f64]) -> W {
+    let mut n = coefficients.len() - 1;
+    let mut sum = W::splat(x.token(), coefficients[n]);
+    while n > 0 {
+        n -= 1;
+        sum = x * sum + coefficients[n];
+    }
+    sum
 }

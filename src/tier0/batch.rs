@@ -11,10 +11,12 @@ use super::group::{Bailout, Group, first_exit};
 use super::lane_ints::LaneInts;
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
+use crate::isa::float24::SMALLEST;
+use crate::isa::numeric::Precision;
 use crate::layout::{File, HostEmitter, HostMemory};
 use crate::state::{Batch, BatchExit, Vec4};
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x4};
+use fearless_simd::{Simd, f32x4, mask32x4};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -101,15 +103,16 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
     fn groups<V: Lanes<S>>(&mut self, group: &mut Group, batch: &mut Batch<'_>, counts: &mut Counts) {
         let (memory, count) = (self.memory, batch.len());
         let mut carried = Carried::new(self.code, memory, std::mem::take(&mut group.carried));
-        prepare(self.code, group, memory, batch);
+        let is_normal = prepare(self.code, group, memory, batch);
         let mut at = 0;
         while at < count {
             let vertices = at..count.min(at + LANES);
-            self.load_inputs(group, batch, vertices.clone());
+            let is_normal = self.load_inputs(group, batch, vertices.clone()) && is_normal;
+            let format = self.format.of_normal(is_normal);
             group.columns.begin(vertices.len());
             let exits = match self.code.is_cancelled() {
                 true => Err(Bailout),
-                false => group.run::<S, V, F>(self.simd, self.format, self.code, vertices.len()),
+                false => group.run::<S, V, F>(self.simd, format, self.code, vertices.len()),
             };
             let Ok(exits) = exits else {
                 counts.bailouts += 1;
@@ -140,9 +143,10 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
         group.carried = carried.slots;
     }
 
-    /// The inputs of a group, transposed. Lanes after the last vertex repeat it.
+    /// The inputs of a group, transposed. Lanes after the last vertex repeat it. Whether no input is subnormal.
     #[inline(always)]
-    fn load_inputs(&self, group: &mut Group, batch: &Batch<'_>, vertices: Range<usize>) {
+    fn load_inputs(&self, group: &mut Group, batch: &Batch<'_>, vertices: Range<usize>) -> bool {
+        let mut subnormal = mask32x4::splat(self.simd, false);
         let (code, taken, stride) = (self.code, batch.inputs_taken(), batch.inputs.stride());
         let registers = batch.inputs.registers_of(vertices.clone());
         let (count, last) = (vertices.len(), vertices.len() - 1);
@@ -152,7 +156,7 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
                 continue;
             }
             let k = usize::from(k);
-            let [x, y, z, w] = group.columns.quads_mut(slot);
+            let mut columns = group.columns.quads_mut(slot);
             for quad in 0..(count.next_multiple_of(8) / 4).min(QUADS) {
                 let first = 4 * quad;
                 let rows = if first + 4 <= count {
@@ -163,12 +167,14 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
                     [row(first), row(first + 1), row(first + 2), row(first + 3)]
                 };
                 let [a, b, c, d] = f32x4::load_four_interleaved(self.simd, rows.as_flattened());
-                x[quad] = self.format.operand(a).to_array();
-                y[quad] = self.format.operand(b).to_array();
-                z[quad] = self.format.operand(c).to_array();
-                w[quad] = self.format.operand(d).to_array();
+                for (to, component) in columns.iter_mut().zip([a, b, c, d]) {
+                    let operand = self.format.operand(component);
+                    subnormal |= self.format.is_subnormal(operand);
+                    to[quad] = operand.to_array();
+                }
             }
         }
+        !subnormal.any_true()
     }
 
     /// The outputs of a group to the batch.
@@ -213,9 +219,13 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
     }
 }
 
-/// Columns that are the same for every vertex of the batch.
-fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batch<'_>) {
+/// Fills columns that are the same for every vertex of the batch. Whether none of them is
+/// [subnormal](Format::is_subnormal).
+fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batch<'_>) -> bool {
     let precision = code.precision;
+    let is_normal =
+        |value: &Vec4| precision == Precision::F32 || value.iter().all(|x| *x == 0.0 || x.abs() >= SMALLEST);
+    let mut are_normal = true;
     group.columns.reserve(code.registers.len());
     let taken = batch.inputs_taken();
     for (slot, &register) in (0..).zip(&*code.registers) {
@@ -223,13 +233,16 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
             Register::Input(n) if taken >> n & 1 != 0 => continue,
             Register::Input(n) => narrow(precision, memory.file(File::Inputs).get(n)),
             Register::Uniform(n) => {
-                group.columns.set_uniform(slot, narrow(precision, memory.file(File::Uniforms).get(n)));
+                let value = narrow(precision, memory.file(File::Uniforms).get(n));
+                are_normal &= is_normal(&value);
+                group.columns.set_uniform(slot, value);
                 continue;
             }
             Register::Temp(n) => memory.file(File::Temps).get(n),
             Register::Output(n) => memory.file(File::Outputs).get(n),
             Register::Fetched => continue,
         };
+        are_normal &= is_normal(&value);
         let written = register.components_in(&code.usage.written);
         for c in (0..4).filter(|c| written >> c & 1 == 0) {
             group.columns.column_mut(slot, c).fill(value[c]);
@@ -243,7 +256,9 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
         let uniforms = (0..FLOAT_UNIFORMS as u8).map(|n| narrow(precision, memory.file(File::Uniforms).get(n)));
         group.uniforms.clear();
         group.uniforms.extend(uniforms);
+        are_normal &= group.uniforms.iter().all(is_normal);
     }
+    are_normal
 }
 
 /// The registers, flags and address registers that vertices so far leave.

@@ -176,7 +176,7 @@ impl Tier0Kernel {
         let _mode = DefaultMode::enter();
         match self.code.precision {
             Precision::F32 => vertex::run(F32, &self.code, memory, emitter),
-            Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory, emitter),
+            Precision::F24 { rounding } => vertex::run(F24::new(rounding), &self.code, memory, emitter),
         }
     }
 
@@ -188,7 +188,7 @@ impl Tier0Kernel {
         let exit = match code.precision {
             Precision::F32 => at_level(level, Vertices { format: F32, code, memory, emitter, batch, counts }),
             Precision::F24 { rounding } => {
-                at_level(level, Vertices { format: F24(rounding), code, memory, emitter, batch, counts })
+                at_level(level, Vertices { format: F24::new(rounding), code, memory, emitter, batch, counts })
             }
         };
         for (total, new) in [(&self.groups, counted.groups), (&self.bailouts, counted.bailouts)] {

@@ -2,6 +2,7 @@ mod independence;
 
 use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise, positive};
 use super::*;
+use crate::isa::float24::{Rounding, SMALLEST, TAIL};
 use crate::isa::numeric::same;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, Stage, VectorOp};
 use crate::kernel::default_fuel;
@@ -84,9 +85,50 @@ fn vectors_compute_the_bits_of_scalars_on_every_cpu_level() {
             values.iter_mut().for_each(|x| *x = precision.operand(*x));
             match precision {
                 Precision::F32 => at_level(level, Check { format: F32, precision, values }),
-                Precision::F24 { rounding } => at_level(level, Check { format: F24(rounding), precision, values }),
+                Precision::F24 { rounding } => {
+                    let normal: Vec<f32> =
+                        values.iter().copied().filter(|x| !(*x != 0.0 && x.abs() < SMALLEST)).collect();
+                    let format = F24::new(rounding);
+                    at_level(level, Check { format, precision, values });
+                    at_level(level, Check { format: format.of_normal(true), precision, values: normal })
+                }
             };
         }
+    }
+}
+
+/// The scalar operations on each `step`th float24 number.
+struct Scalars {
+    rounding: Rounding,
+    step: usize,
+}
+
+impl Work for Scalars {
+    type Result = Exit;
+
+    #[inline(always)]
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit {
+        let (format, precision) = (F24::new(self.rounding), Precision::F24 { rounding: self.rounding });
+        for first in (0..=u32::MAX).step_by(self.step * (V::LEN << TAIL)) {
+            let a = V::from_fn(simd, |n| precision.operand(f32::from_bits(first + ((n as u32) << TAIL))));
+            for op in SCALARS {
+                let (any, normal) = (format.scalar(op, a), format.of_normal(true).scalar(op, a));
+                for n in 0..V::LEN {
+                    let want = precision.scalar(op, a[n]);
+                    assert!(same(any[n], want) && same(normal[n], want), "{op:?} of {:e} in {precision}", a[n]);
+                }
+            }
+        }
+        Exit::End
+    }
+}
+
+/// All of them with `PICAJIT_FULL=1`.
+#[test]
+fn scalar_operations_are_exact_for_float24_arguments() {
+    let step = crate::testing::miri_or(100_003, if crate::testing::full() { 1 } else { 211 });
+    for level in [Level::new(), Level::baseline()] {
+        Rounding::ALL.map(|rounding| at_level(level, Scalars { rounding, step }));
     }
 }
 
@@ -421,5 +463,54 @@ fn a_loop_may_execute_its_words_once_more_than_its_count_says() {
         assert_eq!(most, 2 + 2 * (u64::from(count) + 1));
         let exit = |fuel: u64| kernel(fuel as u32).run(&uniforms, &mut Unit::new(), &mut NoEmitter);
         assert_eq!(exit(most), Exit::End);
+    }
+}
+
+/// In a group, arithmetic flushes operands only if there is something to flush, in each kind of register.
+#[test]
+fn groups_find_subnormals_wherever_they_are() {
+    let (tiny, large) = (f32::from_bits((127 - 70) << 23), f32::from_bits((127 + 60) << 23));
+    // A carry out of its tail makes another number of it.
+    let nan = f32::from_bits(0x7FFF_FFFF);
+    let cases = [
+        ("mul o0, c0, v0", tiny, large, 1.0),
+        ("mul o0, c0, v0", large, tiny, 1.0),
+        ("mul o0, v0, r0", large, 1.0, tiny),
+        ("add o0, v0, r0", 1.0, 1.0, nan),
+        ("mova a0.x, v1.x\nmul o0, c3[a0.x], v0", large, tiny, 1.0),
+        ("mov r1, v1\nmad o0, v0, c0, r1", large, tiny, 1.0),
+        ("dp4 o0, c0, v0", large, tiny, 1.0),
+        ("flr o0, -v0", tiny, 1.0, 1.0),
+    ];
+    for (source, v, c, r) in cases {
+        let shbin = assemble(&format!(".proc main\n{source}\nend\n.end")).expect("a good source").shbin;
+        let (program, entry) = (Arc::new(shbin.program().expect("short")), shbin.dvles[0].entry());
+        for precision in Precision::ALL {
+            let config = Config { precision, ..Config::default() };
+            let tier0 = Tier0::default().kernel_of_entry(&program, entry, &config);
+            let oracle = crate::interp::Interp.kernel(&program, entry, &config);
+            let run = |kernel: &dyn Kernel| {
+                let (mut uniforms, mut unit) = (Uniforms::new(), Unit::new());
+                // The relative access, with an offset of 2 words, and the direct one.
+                (uniforms.c[0], uniforms.c[5], unit.r[0]) = ([c; 4], [c; 4], [r; 4]);
+                // Only one vertex of the first group has the number.
+                let inputs: Vec<_> = (0..100).map(|n| [[if n == 7 { v } else { 1.0 }; 4], [2.0; 4]]).collect();
+                let mut outputs = vec![[-1.0; 4]; inputs.len()];
+                let mut batch = Batch {
+                    inputs: crate::state::Vertices::packed(inputs.as_flattened(), 2, inputs.len()).expect("enough"),
+                    outputs: crate::state::VerticesMut::packed(&mut outputs, 1, inputs.len()).expect("enough"),
+                    input_mask: 3,
+                    output_mask: 1,
+                    preserve_unit: false,
+                };
+                kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
+                outputs
+            };
+            let (got, want) = (run(&tier0), run(&oracle));
+            for (n, (got, want)) in got.iter().zip(&want).enumerate() {
+                assert!(same(got[0], want[0]), "{source}, {precision}: vertex {n} is {got:?}, not {want:?}");
+            }
+            assert_eq!(tier0.stats().groups, 2, "{source}");
+        }
     }
 }

@@ -90,7 +90,7 @@ fn run_on<S: Simd, F: Format>(
     let (flags, addresses, counters) = ([0; 2], [0; 3], [Counter::default(); 4]);
     let fuel = code.fuel.cast_signed();
     let mut run = Run { simd, format, code, slots, addresses, flags, fuel, counters, memory, emitter };
-    load(code, run.memory, &mut run.slots);
+    load(simd, format, code, run.memory, &mut run.slots);
     if (code.usage.read_first | code.usage.kept).state != 0 {
         (run.addresses, run.flags) = (run.memory.address_registers(), run.memory.flags());
     }
@@ -102,7 +102,8 @@ fn run_on<S: Simd, F: Format>(
 }
 
 /// Sets the slots that a run finds set.
-fn load(code: &Code, memory: &HostMemory<'_>, slots: &mut [Vec4]) {
+#[inline(always)]
+fn load<S: Simd, F: Format>(simd: S, format: F, code: &Code, memory: &HostMemory<'_>, slots: &mut [Vec4]) {
     let Transfers { inputs, uniforms, temps, outputs } = &code.loads;
     memory.load_slots(File::Inputs, inputs, slots);
     memory.load_slots(File::Uniforms, uniforms, slots);
@@ -115,7 +116,7 @@ fn load(code: &Code, memory: &HostMemory<'_>, slots: &mut [Vec4]) {
     if code.precision != Precision::F32 {
         for &(slot, _) in inputs.iter().chain(uniforms) {
             let value = &mut slots[usize::from(slot)];
-            *value = narrow(code.precision, *value);
+            *value = format.operand(f32x4::load_array(simd, *value)).to_array();
         }
     }
 }
