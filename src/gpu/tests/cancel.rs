@@ -153,10 +153,13 @@ fn an_interrupted_vertex_makes_no_triangle() {
                 list.shader(VSH, &format!("{source}\n{ENDLESS}"), 1, 1);
                 let mut gpu = Gpu::new(host.engine.clone());
                 assert_eq!(gpu.execute(&list.0, &mut host), ListExit::End);
+                // All code is compiled before the clock starts.
+                gpu.draw_arrays((0..100).map(|_| vertex(-1.0)), &mut host);
+                host.triangles = 0;
                 let report = std::thread::scope(|scope| {
                     let engine = host.engine.clone();
                     scope.spawn(move || {
-                        std::thread::sleep(std::time::Duration::from_millis(5 << (n % 8)));
+                        std::thread::sleep(std::time::Duration::from_millis(5 << (n % 12)));
                         engine.cancel();
                     });
                     gpu.draw_arrays((0..100).map(|n| vertex(n as f32 - 2.5)), &mut host)
