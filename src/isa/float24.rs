@@ -88,6 +88,11 @@ impl Rounding {
     }
 }
 
+/// Whether arithmetic takes a number for 0 that is not 0.
+pub fn is_subnormal(x: f32) -> bool {
+    x != 0.0 && x.abs() < SMALLEST
+}
+
 /// Replaces numbers below 2^-62 by +0, as arithmetic does with its operands and results.
 pub fn flush(x: f32) -> f32 {
     if x.abs() < SMALLEST { 0.0 } else { x }

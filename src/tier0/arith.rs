@@ -32,7 +32,7 @@ pub trait Doubles<S: Simd>: SimdFloat<S, Element = f64, Bits: SimdInt<S, Element
 
 impl<S: Simd, W: SimdFloat<S, Element = f64, Bits: SimdInt<S, Element = u64>>> Doubles<S> for W {}
 
-/// Implements [`Lanes`] for vectors of floats, by those of integers and of doubles.
+/// Implements [`Lanes`] for a vector of floats, with those of its integers and doubles.
 macro_rules! lanes {
     ($($float:ident, $int:ident, $wide:ident;)*) => {$(
         impl<S: Simd> Lanes<S> for $float<S> {
@@ -128,9 +128,9 @@ pub fn slt<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
 
 /// The operations that depend on the number format.
 pub trait Format: Copy {
-    /// The same for operands of which none [is subnormal](Format::is_subnormal), if `is_normal`, and no NaN has a tail.
-    fn of_normal(self, is_normal: bool) -> Self;
-    /// Where arithmetic takes an operand for 0 that is none.
+    /// The same format. If `is_normal`, no operand [is subnormal](Format::is_subnormal), and none is a NaN with a tail.
+    fn assuming_normal(self, is_normal: bool) -> Self;
+    /// Where arithmetic takes an operand for 0 that is not 0.
     fn is_subnormal<S: Simd, V: Lanes<S>>(self, a: V) -> V::Mask;
     /// An input or a uniform as the program reads it.
     fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V;
@@ -204,7 +204,7 @@ pub struct F32;
 
 impl Format for F32 {
     #[inline(always)]
-    fn of_normal(self, _: bool) -> F32 {
+    fn assuming_normal(self, _: bool) -> F32 {
         self
     }
 
@@ -387,21 +387,27 @@ impl F24 {
     }
 }
 
+/// Where a number is below the normal ones, or 0.
+#[inline(always)]
+fn is_small<S: Simd, V: Lanes<S>>(x: V) -> V::Mask {
+    x.abs().simd_lt(V::splat(x.token(), SMALLEST))
+}
+
 /// [`crate::isa::float24::flush`].
 #[inline(always)]
 fn flush<S: Simd, V: Lanes<S>>(x: V) -> V {
-    x.abs().simd_lt(V::splat(x.token(), SMALLEST)).select(V::splat(x.token(), 0.0), x)
+    is_small(x).select(V::splat(x.token(), 0.0), x)
 }
 
 impl Format for F24 {
     #[inline(always)]
-    fn of_normal(self, is_normal: bool) -> F24 {
+    fn assuming_normal(self, is_normal: bool) -> F24 {
         F24 { is_normal, ..self }
     }
 
     #[inline(always)]
     fn is_subnormal<S: Simd, V: Lanes<S>>(self, a: V) -> V::Mask {
-        a.abs().simd_lt(V::splat(a.token(), SMALLEST)) & a.simd_ne(V::splat(a.token(), 0.0))
+        is_small(a) & a.simd_ne(V::splat(a.token(), 0.0))
     }
 
     /// [`Rounding::operand`].
@@ -412,8 +418,7 @@ impl Format for F24 {
             Rounding::Nearest => units.round_ties_even(),
             Rounding::TowardZero => units.trunc(),
         };
-        let is_small = a.abs().simd_lt(V::splat(a.token(), SMALLEST));
-        let number = is_small.select(whole * SUBNORMAL_SCALE.recip(), self.rounded(a));
+        let number = is_small(a).select(whole * SUBNORMAL_SCALE.recip(), self.rounded(a));
         a.simd_ne(a).select(V::splat(a.token(), f32::NAN), number)
     }
 

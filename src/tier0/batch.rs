@@ -11,7 +11,7 @@ use super::group::{Bailout, Group, first_exit};
 use super::lane_ints::LaneInts;
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
-use crate::isa::float24::SMALLEST;
+use crate::isa::float24::is_subnormal;
 use crate::isa::numeric::Precision;
 use crate::layout::{File, HostEmitter, HostMemory};
 use crate::state::{Batch, BatchExit, Vec4};
@@ -108,7 +108,7 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
         while at < count {
             let vertices = at..count.min(at + LANES);
             let is_normal = self.load_inputs(group, batch, vertices.clone()) && is_normal;
-            let format = self.format.of_normal(is_normal);
+            let format = self.format.assuming_normal(is_normal);
             group.columns.begin(vertices.len());
             let exits = match self.code.is_cancelled() {
                 true => Err(Bailout),
@@ -219,12 +219,12 @@ impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
     }
 }
 
-/// Fills columns that are the same for every vertex of the batch. Whether none of them is
-/// [subnormal](Format::is_subnormal).
+/// Fills columns that are the same for every vertex of the batch. Whether none of them has a subnormal, or a
+/// NaN, whose tail a host may have set.
 fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batch<'_>) -> bool {
     let precision = code.precision;
     let is_normal =
-        |value: &Vec4| precision == Precision::F32 || value.iter().all(|x| *x == 0.0 || x.abs() >= SMALLEST);
+        |value: &Vec4| precision == Precision::F32 || value.iter().all(|&x| !is_subnormal(x) && !x.is_nan());
     let mut are_normal = true;
     group.columns.reserve(code.registers.len());
     let taken = batch.inputs_taken();

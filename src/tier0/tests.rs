@@ -2,7 +2,7 @@ mod independence;
 
 use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise, positive};
 use super::*;
-use crate::isa::float24::{Rounding, SMALLEST, TAIL};
+use crate::isa::float24::{Rounding, TAIL, is_subnormal};
 use crate::isa::numeric::same;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, Stage, VectorOp};
 use crate::kernel::default_fuel;
@@ -86,11 +86,10 @@ fn vectors_compute_the_bits_of_scalars_on_every_cpu_level() {
             match precision {
                 Precision::F32 => at_level(level, Check { format: F32, precision, values }),
                 Precision::F24 { rounding } => {
-                    let normal: Vec<f32> =
-                        values.iter().copied().filter(|x| !(*x != 0.0 && x.abs() < SMALLEST)).collect();
+                    let normal: Vec<f32> = values.iter().copied().filter(|&x| !is_subnormal(x)).collect();
                     let format = F24::new(rounding);
                     at_level(level, Check { format, precision, values });
-                    at_level(level, Check { format: format.of_normal(true), precision, values: normal })
+                    at_level(level, Check { format: format.assuming_normal(true), precision, values: normal })
                 }
             };
         }
@@ -112,7 +111,7 @@ impl Work for Scalars {
         for first in (0..=u32::MAX).step_by(self.step * (V::LEN << TAIL)) {
             let a = V::from_fn(simd, |n| precision.operand(f32::from_bits(first + ((n as u32) << TAIL))));
             for op in SCALARS {
-                let (any, normal) = (format.scalar(op, a), format.of_normal(true).scalar(op, a));
+                let (any, normal) = (format.scalar(op, a), format.assuming_normal(true).scalar(op, a));
                 for n in 0..V::LEN {
                     let want = precision.scalar(op, a[n]);
                     assert!(same(any[n], want) && same(normal[n], want), "{op:?} of {:e} in {precision}", a[n]);
