@@ -37,6 +37,15 @@ fn a_short_run_has_all_figures_and_no_difference() {
     }
 }
 
+/// The host holds hundreds of large programs when one thread compiles them all. They needed 190 MiB while kernels
+/// kept what simplification had removed.
+#[test]
+fn many_large_programs_on_native_code_fit_the_limit() {
+    let folder = Folder::new("stress-large");
+    let ended = folder.run("stress --programs 1000 --cache 1 --threads 1");
+    assert!(is_well(&ended), "{}{}", ended.out, ended.err);
+}
+
 #[test]
 fn other_formats_and_seeds_run() {
     let folder = Folder::new("stress-formats");

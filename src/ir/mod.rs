@@ -324,7 +324,7 @@ pub enum Terminator {
 pub enum BranchTest {
     /// A condition on two flags.
     Flags {
-        /// The condition.
+        /// The condition. If it reads one flag, both values may be that flag.
         cond: Cond,
         /// `cmp.x`
         x: Value,
@@ -359,8 +359,9 @@ impl BranchTest {
                 if cond.op != CondOp::Y {
                     *x = f(*x);
                 }
-                if cond.op != CondOp::X {
-                    *y = f(*y);
+                *y = if cond.op == CondOp::X { *x } else { f(*y) };
+                if cond.op == CondOp::Y {
+                    *x = *y;
                 }
             }
             BranchTest::Bool { .. } => {}

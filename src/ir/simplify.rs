@@ -2,8 +2,8 @@
 //!
 //! Passes, in order: fold constants through [`crate::isa::numeric`] and branches on them; remove
 //! redundant block parameters; remove stores of unchanged registers; resolve merges of which one
-//! side is dead or overwritten; share equal values; remove dead code. Observable effects stay: stores,
-//! emits, exits.
+//! side is dead or overwritten; share equal values; remove dead code, and the values that it leaves
+//! unused. Observable effects stay: stores, emits, exits.
 
 use super::analysis::{XYZW, operand_components};
 use super::order::{dominators, reverse_postorder};
@@ -67,6 +67,7 @@ impl Func {
             self.share_values();
         }
         self.remove_dead();
+        self.remove_unused_values();
     }
 
     /// The function without its stores to registers other than outputs, and without what only these
@@ -84,18 +85,7 @@ impl Func {
             node.map_uses(|v| by.get(v));
         }
         for block in &mut self.blocks {
-            for (_, inst) in &mut block.insts {
-                if let Inst::Store(mem, value) = inst {
-                    *value = by.get(*value);
-                    mem.map_uses(|v| by.get(v));
-                }
-            }
-            if let Terminator::Branch { test, .. } = &mut block.term {
-                test.map_uses(|v| by.get(v));
-            }
-            for edge in block.term.edges_mut() {
-                edge.args.iter_mut().for_each(|a| *a = by.get(*a));
-            }
+            block.map_uses(|v| by.get(v));
         }
     }
 
@@ -380,5 +370,63 @@ impl Func {
         }
         let dropped: Vec<Vec<bool>> = self.blocks.iter().map(|b| b.params.iter().map(|&p| dead(p)).collect()).collect();
         self.drop_parameters(&dropped);
+    }
+
+    /// Removes the values that no block has any more, and numbers the others anew, in order. Of a large
+    /// program, a fiftieth may be left; later passes have tables of them, and a kernel keeps its function.
+    fn remove_unused_values(&mut self) {
+        let mut used = vec![false; self.nodes.len()];
+        for block in &mut self.blocks {
+            let mut mark = |v: Value| {
+                used[v.0 as usize] = true;
+                v
+            };
+            for &mut v in block.definitions_mut() {
+                mark(v);
+                self.nodes[v.0 as usize].for_each_use(|operand| _ = mark(operand));
+            }
+            block.map_uses(mark);
+        }
+        let mut new = Vec::with_capacity(used.len());
+        let mut count = 0;
+        for &used in &used {
+            new.push(Value(count));
+            count += u32::from(used);
+        }
+        let mut kept = used.into_iter();
+        self.nodes.retain(|_| kept.next().expect("one flag a value"));
+        let renumbered = |v: Value| new[v.0 as usize];
+        self.nodes.iter_mut().for_each(|node| node.map_uses(renumbered));
+        for block in &mut self.blocks {
+            block.definitions_mut().for_each(|v| *v = renumbered(*v));
+            block.map_uses(renumbered);
+        }
+    }
+}
+
+impl Block {
+    /// Its parameters, and the values that its instructions define.
+    fn definitions_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        let defined = self.insts.iter_mut().filter_map(|(_, inst)| match inst {
+            Inst::Def(v) => Some(v),
+            _ => None,
+        });
+        self.params.iter_mut().chain(defined)
+    }
+
+    /// Replaces every operand of its stores and terminator.
+    fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
+        for (_, inst) in &mut self.insts {
+            if let Inst::Store(mem, value) = inst {
+                *value = f(*value);
+                mem.map_uses(&mut f);
+            }
+        }
+        if let Terminator::Branch { test, .. } = &mut self.term {
+            test.map_uses(&mut f);
+        }
+        for edge in self.term.edges_mut() {
+            edge.args.iter_mut().for_each(|a| *a = f(*a));
+        }
     }
 }

@@ -63,6 +63,30 @@ fn dead_values_are_removed() {
     f.verify().expect("well made");
     assert_eq!(f.blocks[0].insts.len(), 1, "{f}");
     assert!(f.to_string().contains("store r0, c1"), "{f}");
+    // What is left is numbered anew.
+    assert_eq!(f.nodes, [Node::Uniform(1)], "{f}");
+}
+
+#[test]
+fn a_condition_of_one_flag_names_no_removed_value() {
+    for op in [CondOp::X, CondOp::Y] {
+        let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(1))), f.value(Node::Load(Mem::Flag(0)))]);
+        f.blocks[0].insts.retain(|(_, inst)| matches!(inst, Inst::Def(_)));
+        let (x, y) = if op == CondOp::X { (Value(1), Value(0)) } else { (Value(0), Value(1)) };
+        let test = BranchTest::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y };
+        let edge = |to| Edge { to, args: Vec::new() };
+        f.blocks[0].term = Terminator::Branch { test, yes: edge(1), no: edge(2) };
+        for exit in [Exit::PastEnd, Exit::Fuel] {
+            f.blocks.push(Block { pc: 0, params: Vec::new(), insts: Vec::new(), term: Terminator::Exit(exit) });
+        }
+        f.simplify(Precision::F32);
+        f.verify().expect("well made");
+        assert_eq!(f.nodes, [Node::Load(Mem::Flag(0))], "{f}");
+        let Terminator::Branch { test: BranchTest::Flags { x, y, .. }, .. } = f.blocks[0].term else {
+            panic!("{f}");
+        };
+        assert_eq!((x, y), (Value(0), Value(0)), "{f}");
+    }
 }
 
 #[test]
@@ -347,9 +371,11 @@ fn equal_values_are_shared_where_one_dominates() {
         let insts = f.blocks[b].insts.iter();
         insts.filter_map(|(_, inst)| if let Inst::Def(v) = inst { Some(*v) } else { None }).collect::<Vec<_>>()
     };
-    assert_eq!([0, 1, 2, 3].map(defined).concat(), [loaded, sums[0], products[0], products[1], products[2]], "{f}");
+    // The load, a uniform, one sum, three products: what is left is numbered anew.
+    let [sum, last_product] = [Value(2), Value(5)];
+    assert_eq!([0, 1, 2, 3].map(defined).concat(), [Value(0), sum, Value(3), Value(4), last_product], "{f}");
     let stored: Vec<Inst> = f.blocks[3].insts.iter().map(|(_, inst)| *inst).skip(3).collect();
-    assert_eq!(stored, [(3, sums[0]), (4, products[2])].map(|(n, v)| Inst::Store(Mem::Temp(n), v)), "{f}");
+    assert_eq!(stored, [(3, sum), (4, last_product)].map(|(n, v)| Inst::Store(Mem::Temp(n), v)), "{f}");
 }
 
 #[test]

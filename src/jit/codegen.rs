@@ -169,11 +169,12 @@ impl CodeGenerator {
         let mut scratch = Scratch::for_print();
         let batch = match self.variant {
             Variant::Batch => {
-                let interleaved = policy::interleaves(self.settings.interleave, &func);
-                let variant = BatchVariant { interleaved };
                 let plan = BatchPlan::new(&func, &RegisterUse::new(&cfg), config.precision)?;
+                // A kernel, too, runs single groups if two are too large.
+                let interleaved = policy::interleaves(self.settings.interleave, &func)
+                    && batch::estimate::check_size(&plan, true).is_ok();
                 batch::estimate::check_size(&plan, interleaved)?;
-                Some(self.batch_clif(&plan, variant, config, &mut scratch))
+                Some(self.batch_clif(&plan, BatchVariant { interleaved }, config, &mut scratch))
             }
             _ => {
                 let products = self.products(&func, config.precision);

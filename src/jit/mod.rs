@@ -153,6 +153,9 @@ impl Jit {
         let registers = RegisterUse::new(&cfg);
         let source = Source { jit: self.clone(), func, registers, program: program.clone(), entry, config: *config };
         let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
+        // What the kernel keeps: a copy, which has no spare capacity and lies in the gaps between kernels. The original is
+        // as large as the program was, and stands behind memory that is free now.
+        let source = Source { func: source.func.clone(), ..source };
         Ok(NativeKernel {
             code,
             speculates: products == Products::Speculative,

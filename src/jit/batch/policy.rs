@@ -21,8 +21,6 @@ use std::ops::Range;
 
 /// Larger functions take too long to analyse. No real shader comes near.
 const MAX_NODES: usize = 4096;
-/// The same where two groups are interleaved, which doubles the code.
-const MAX_INTERLEAVED_NODES: usize = 512;
 
 /// The smallest batch that interleaving speeds up.
 const MIN_INTERLEAVED: usize = 2 * GROUP;
@@ -324,7 +322,7 @@ pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
 /// overlaps the iterations of an inner loop anyway. docs/performance.md has the measurements.
 fn interleaving_pays(func: &Func) -> bool {
     let loops = |(id, block): (usize, &crate::ir::Block)| block.term.edges().any(|edge| edge.to <= id);
-    if func.nodes.len() > MAX_INTERLEAVED_NODES || func.blocks.iter().enumerate().any(loops) {
+    if func.blocks.iter().enumerate().any(loops) {
         return false;
     }
     let GroupCost { chain, instructions } = GroupCost::of(func);

@@ -25,10 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Memory that the process may need besides the cache.
 const MIB_BESIDES_CACHE: u64 = 64;
-/// Shaders that the host holds: the latest ones, and those of large programs on native code, which may
-/// occupy half a megabyte each.
+/// Shaders that the host holds: the latest ones.
 const HELD: usize = 256;
-const LARGE_NATIVE_HELD: usize = 8;
 /// Vertices of a program's first runs, and of a compared batch.
 const VERTICES: u32 = 9;
 /// Vertices of a large batch, after which code for groups is compiled.
@@ -139,10 +137,6 @@ fn large_program(case: &Case) -> Option<Program> {
     Program::from_words(&[before, main, procedure].concat(), case.program.opdescs()).ok()
 }
 
-fn is_large(case: &Case) -> bool {
-    case.program.code().len() > CALLS + PROCEDURE
-}
-
 /// A figure of this process from Linux, in KiB.
 fn kib(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -233,10 +227,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         let mut unit = case.unit.clone();
         shader.run_geometry(&case.uniforms, &mut unit, &mut NoEmitter);
         held.push_back((case, shader));
-        let is_large = |(case, shader): &(Case, Shader)| shader.tier() == Tier::Native && is_large(case);
-        let large = held.iter().filter(|held| is_large(held)).count();
-        let excess = if large > LARGE_NATIVE_HELD { held.iter().position(is_large) } else { None };
-        if let Some((_, shader)) = excess.or((held.len() > HELD).then_some(0)).and_then(|n| held.remove(n)) {
+        if held.len() > HELD
+            && let Some((_, shader)) = held.pop_front()
+        {
             seen.release(&shader);
         }
         seen.programs += 1;
