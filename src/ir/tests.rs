@@ -70,9 +70,9 @@ fn dead_values_are_removed() {
 #[test]
 fn a_condition_of_one_flag_names_no_removed_value() {
     for op in [CondOp::X, CondOp::Y] {
-        let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(1))), f.value(Node::Load(Mem::Flag(0)))]);
+        let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(0))), f.value(Node::Load(Mem::Flag(1)))]);
         f.blocks[0].insts.retain(|(_, inst)| matches!(inst, Inst::Def(_)));
-        let (x, y) = if op == CondOp::X { (Value(1), Value(0)) } else { (Value(0), Value(1)) };
+        let (x, y) = if op == CondOp::X { (Value(0), Value(1)) } else { (Value(1), Value(0)) };
         let test = BranchTest::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y };
         let edge = |to| Edge { to, args: Vec::new() };
         f.blocks[0].term = Terminator::Branch { test, yes: edge(1), no: edge(2) };
