@@ -372,8 +372,8 @@ impl Func {
         self.drop_parameters(&dropped);
     }
 
-    /// Removes the values that no block has any more, and numbers the others anew, in order. Of a large
-    /// program, a fiftieth may be left; later passes have tables of them, and a kernel keeps its function.
+    /// Removes the values that no block has any more, and numbers the others anew, in order: passes that
+    /// follow have tables of values, and a kernel keeps its function. Of 20,000 a few dozen may be left.
     fn remove_unused_values(&mut self) {
         let mut used = vec![false; self.nodes.len()];
         for block in &mut self.blocks {

@@ -28,9 +28,9 @@ mod vertex;
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
 use crate::headroom;
-use crate::ir::Func;
 use crate::ir::analysis::{Dependence, RegisterUse};
 use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::{Block, Func};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Unsupported, WithFallback};
 use crate::profiler::ProfilerError;
@@ -153,8 +153,8 @@ impl Jit {
         let registers = RegisterUse::new(&cfg);
         let source = Source { jit: self.clone(), func, registers, program: program.clone(), entry, config: *config };
         let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
-        // What the kernel keeps: a copy, which has no spare capacity and lies in the gaps between kernels. The original is
-        // as large as the program was, and stands behind memory that is free now.
+        // The kernel keeps a copy: the vectors of the original have the capacity that the function took before
+        // simplification.
         let source = Source { func: source.func.clone(), ..source };
         Ok(NativeKernel {
             code,
@@ -298,8 +298,12 @@ impl Recompiler for Source {
     }
 
     fn held_bytes(&self) -> usize {
-        let insts: usize = self.func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
-        insts + size_of_val(&*self.func.nodes) + self.program.bytes()
+        let block = |b: &Block| {
+            let args: usize = b.term.edges().map(|edge| size_of_val(&*edge.args)).sum();
+            size_of_val(b) + size_of_val(&*b.insts) + size_of_val(&*b.params) + args
+        };
+        let blocks: usize = self.func.blocks.iter().map(block).sum();
+        blocks + size_of_val(&*self.func.nodes) + self.program.bytes()
     }
 }
 
