@@ -160,6 +160,21 @@ pub(crate) struct Steps {
     pub(crate) limit: bool,
 }
 
+impl Steps {
+    /// The range of a result of this range, and the steps that it needs.
+    fn narrow(&mut self, mut range: Range) -> Range {
+        if range.low < LEAST {
+            self.flush = true;
+            range = range.flushed();
+        }
+        if range.high > LIMIT || range.special {
+            self.limit = true;
+            range = range.limited();
+        }
+        range
+    }
+}
+
 /// How one component of an operation's result is narrowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrowing {
@@ -186,6 +201,12 @@ impl Narrowing {
             check: Check { low: self.check.low || other.check.low, high: self.check.high || other.check.high },
             positive_zero: self.positive_zero || other.positive_zero,
         }
+    }
+
+    /// The range of a sum, and its steps.
+    fn sum(&mut self, range: Range) -> Range {
+        self.special |= range.special;
+        self.sums.narrow(range)
     }
 }
 
@@ -493,17 +514,9 @@ impl RangeAnalysis<'_> {
                 self.check(value, c);
             }
         }
-        let mut range = product(self)?;
+        let range = product(self)?;
         narrowing.special |= range.special;
-        if range.low < LEAST {
-            narrowing.products.flush = true;
-            range = range.flushed();
-        }
-        if range.high > LIMIT || range.special {
-            narrowing.products.limit = true;
-            range = range.limited();
-        }
-        Some(range)
+        Some(narrowing.products.narrow(range))
     }
 
     /// Checks a number where it is defined, if it is beyond the band.
@@ -527,22 +540,6 @@ impl RangeAnalysis<'_> {
                 _ => return (value, c),
             }
         }
-    }
-}
-
-impl Narrowing {
-    /// The range of a sum, and its steps.
-    fn sum(&mut self, mut range: Range) -> Range {
-        self.special |= range.special;
-        if range.low < LEAST {
-            self.sums.flush = true;
-            range = range.flushed();
-        }
-        if range.high > LIMIT || range.special {
-            self.sums.limit = true;
-            range = range.limited();
-        }
-        range
     }
 }
 
