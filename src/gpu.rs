@@ -440,8 +440,9 @@ impl Gpu {
     /// Writes a whole word of a float uniform: [`Gpu::write_unit`] of the queue that gets most words.
     fn write_float(&mut self, id: u16, word: u32) {
         let State { registers, vertex, geometry, .. } = &mut self.state;
-        let at = usize::from(id - GSH);
-        registers.unit_blocks_mut()[at] = word;
+        let at = usize::from(id);
+        let Some(register) = registers.0.get_mut(at) else { return };
+        *register = word;
         if id < VSH {
             geometry.write_float(word);
         } else if !registers.is_mirroring() {
@@ -449,7 +450,7 @@ impl Gpu {
                 self.complete_float(word, true, false);
             }
         } else {
-            registers.unit_blocks_mut()[at - usize::from(VSH - GSH)] = word;
+            registers.0[at - usize::from(VSH - GSH)] = word;
             match (vertex.push_float(word), geometry.push_float(word)) {
                 (false, false) => {}
                 (completes, completes_copy) => self.complete_float(word, completes, completes_copy),
@@ -457,17 +458,36 @@ impl Gpu {
         }
     }
 
-    /// Stores the float uniforms that the last word completes, in the vertex units and in the fourth.
+    /// Stores the float uniforms that the last word completes, in the vertex units and in the fourth. What calls
+    /// other functions is apart: this one saves no register.
     #[inline(never)]
     fn complete_float(&mut self, last: u32, completes: bool, completes_copy: bool) {
         let State { vertex, geometry, .. } = &mut self.state;
-        let vector = vertex.float_vector(last);
+        let (false, Some(vector)) = (self.deferred.is_pending(), vertex.exact_vector(last)) else {
+            return self.complete_float_with_calls(last, completes, completes_copy);
+        };
         if completes_copy {
             let is_same = completes && geometry.completes_as(vertex);
-            geometry.store_float(if is_same { vector } else { geometry.float_vector(last) });
+            let Some(copy) = is_same.then_some(vector).or_else(|| geometry.exact_vector(last)) else {
+                return self.complete_float_with_calls(last, completes, completes_copy);
+            };
+            geometry.store_float(copy);
         }
         if completes {
-            if self.deferred.is_pending() && vertex.would_change_float(vector) {
+            vertex.store_float(vector);
+        }
+    }
+
+    /// [`Gpu::complete_float`] of vectors to be rounded, or before the deferred run.
+    #[inline(never)]
+    fn complete_float_with_calls(&mut self, last: u32, completes: bool, completes_copy: bool) {
+        let State { vertex, geometry, .. } = &mut self.state;
+        if completes_copy {
+            geometry.store_float(geometry.float_vector(last));
+        }
+        if completes {
+            let vector = vertex.float_vector(last);
+            if vertex.would_change_float(vector) {
                 self.deferred.run(vertex);
             }
             vertex.store_float(vector);

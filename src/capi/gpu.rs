@@ -190,12 +190,42 @@ pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask
     unsafe { write_guarded(gpu, id, value, mask, vertex) }
 }
 
-/// [`pj_gpu_write`] of a register whose write may do more than store the value, or of a GPU in use.
+/// [`pj_gpu_write`] of a register whose write may do more than store the value.
 ///
 /// # Safety
 /// As the header requires of [`pj_gpu_write`].
 #[inline(never)]
 unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
+    let is_valid = !vertex.is_null() && vertex.is_aligned();
+    // SAFETY: null, or a live handle of `pj_gpu_new`.
+    match unsafe { gpu.as_ref() }.and_then(|owner| GpuGuard::take(&owner.idle)) {
+        Some(mut gpu) if is_valid => catch_panics(|| {
+            let effect = gpu.get().write(id, value, mask);
+            // SAFETY: neither null nor unaligned; the header requires room for sixteen vectors.
+            Ok(unsafe { effect_with_vertex(gpu.get(), effect, vertex) })
+        }),
+        taken => {
+            drop(taken);
+            // SAFETY: as the header requires.
+            unsafe { write_in_callback(gpu, id, value, mask, vertex) }
+        }
+    }
+}
+
+/// [`pj_gpu_write`] of a GPU in use, or with a pointer that is not valid. Out of line: it saves registers
+/// that other writes don't need.
+///
+/// # Safety
+/// As the header requires of [`pj_gpu_write`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn write_in_callback(
+    gpu: *const PjGpu,
+    id: u16,
+    value: u32,
+    mask: u8,
+    vertex: *mut Registers,
+) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;

@@ -369,12 +369,6 @@ impl RegisterFile {
         (old, *word)
     }
 
-    /// The blocks of the geometry unit and of the vertex units.
-    #[inline]
-    pub(super) fn unit_blocks_mut(&mut self) -> &mut [u32] {
-        &mut self.0[usize::from(GSH)..usize::from(END)]
-    }
-
     pub(super) fn set_bits(&mut self, id: u16, bits: u32) {
         if let Some(word) = self.0.get_mut(usize::from(id)) {
             *word |= bits;

@@ -122,15 +122,22 @@ impl ShaderState {
         self.float_words.push(word, 2 + u8::from(self.float32))
     }
 
-    /// The vector that its last word completes.
+    /// The vector that its last word completes, unless it has to be rounded.
     #[inline]
-    pub(super) fn float_vector(&self, last: u32) -> Vec4 {
+    pub(super) fn exact_vector(&self, last: u32) -> Option<Vec4> {
         let [a, b, c] = self.float_words.words;
         match (self.float32, self.precision) {
-            (false, _) => f24_vector([a, b, last]),
-            (true, Precision::F32) => [last, c, b, a].map(f32::from_bits),
-            (true, precision) => rounded(precision, [last, c, b, a]),
+            (false, _) => Some(f24_vector([a, b, last])),
+            (true, Precision::F32) => Some([last, c, b, a].map(f32::from_bits)),
+            (true, Precision::F24 { .. }) => None,
         }
+    }
+
+    /// The vector that its last word completes, as programs read it.
+    pub(super) fn float_vector(&self, last: u32) -> Vec4 {
+        let [a, b, c] = self.float_words.words;
+        let rounded = || [last, c, b, a].map(|word| self.precision.operand(f32::from_bits(word)));
+        self.exact_vector(last).unwrap_or_else(rounded)
     }
 
     /// Whether the same last word completes the same vector here as there, as far as the words
@@ -189,12 +196,6 @@ pub(super) fn f24_vector([high, middle, low]: [u32; 3]) -> Vec4 {
     let w = high >> 8;
     // Bits above the low 24 are ignored.
     [x, y, z, w].map(f24_to_f32)
-}
-
-/// A vector of f32 as programs read it. Out of line: it saves registers that other words don't need.
-#[inline(never)]
-fn rounded(precision: Precision, words: [u32; 4]) -> Vec4 {
-    words.map(|word| precision.operand(f32::from_bits(word)))
 }
 
 /// Words of a vector that is incomplete.
