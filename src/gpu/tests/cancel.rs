@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state::Exit;
+use std::time::Duration;
 
 /// A host that cancels at the nth triangle or draw.
 struct Cancelling {
@@ -145,8 +146,11 @@ fn an_interrupted_vertex_makes_no_triangle() {
     const ENDLESS: &str = "cmp c0.x, lt, lt, v0.x\nagain:\njmpc cmp.x, again";
     for source in ["add r0, v0, r0\nmov o0, r0", "mov o0, v0"] {
         for backend in BACKENDS {
-            // A busy machine may cancel earlier.
-            let in_the_middle = (0..50).any(|n| {
+            // Too early, the batch is cancelled, which leaves no vertex; too late, the fourth vertex is out of fuel.
+            // The time between is searched for, since it depends on the machine.
+            let (mut early, mut late) = (Duration::ZERO, None);
+            let in_the_middle = (0..50).any(|_| {
+                let wait = late.map_or(early * 2, |late| (early + late) / 2).max(Duration::from_millis(5));
                 let options = Options { backend, fuel: u32::MAX, geometry_fuel: u32::MAX, ..Options::at_once() };
                 let mut host = Cancelling { engine: Arc::new(Engine::new(options)), ..host(backend, 0) };
                 let mut list = plain();
@@ -159,14 +163,21 @@ fn an_interrupted_vertex_makes_no_triangle() {
                 let report = std::thread::scope(|scope| {
                     let engine = host.engine.clone();
                     scope.spawn(move || {
-                        std::thread::sleep(std::time::Duration::from_millis(5 << (n % 12)));
+                        std::thread::sleep(wait);
                         engine.cancel();
                     });
                     gpu.draw_arrays((0..100).map(|n| vertex(n as f32 - 2.5)), &mut host)
                 });
+                if report.vertex_exit == Exit::Fuel {
+                    late = Some(wait);
+                    return false;
+                }
                 assert_eq!(report.vertex_exit, Exit::Cancelled, "{backend:?}");
                 assert!(report.vertices <= 3, "{backend:?}: {report:?}");
                 assert_eq!(host.triangles as u64, report.vertices / 3, "{backend:?}");
+                early = wait;
+                // On a busy machine a wait may be too long once and too short later.
+                late = late.filter(|late| *late > early + Duration::from_millis(5));
                 report.vertices == 3
             });
             assert!(in_the_middle, "{backend:?} {source}");
