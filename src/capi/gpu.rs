@@ -196,7 +196,7 @@ pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask
 /// As the header requires of [`pj_gpu_write`].
 #[inline(never)]
 unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
-    let is_valid = !vertex.is_null() && vertex.is_aligned();
+    let is_valid = check_pointer(vertex, 1, "vertex").is_ok();
     // SAFETY: null, or a live handle of `pj_gpu_new`.
     match unsafe { gpu.as_ref() }.and_then(|owner| GpuGuard::take(&owner.idle)) {
         Some(mut gpu) if is_valid => catch_panics(|| {
@@ -207,7 +207,7 @@ unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask:
         taken => {
             drop(taken);
             // SAFETY: as the header requires.
-            unsafe { write_in_callback(gpu, id, value, mask, vertex) }
+            unsafe { write_checked(gpu, id, value, mask, vertex) }
         }
     }
 }
@@ -219,13 +219,7 @@ unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask:
 /// As the header requires of [`pj_gpu_write`].
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn write_in_callback(
-    gpu: *const PjGpu,
-    id: u16,
-    value: u32,
-    mask: u8,
-    vertex: *mut Registers,
-) -> i32 {
+unsafe extern "C" fn write_checked(gpu: *const PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
